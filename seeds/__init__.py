@@ -1,0 +1,1 @@
+"""Seed programs: one file each, parsed and never imported."""
