@@ -1,0 +1,1 @@
+"""The program language: parse, measure, compare and compile it. Program text is never executed."""
