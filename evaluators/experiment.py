@@ -52,6 +52,8 @@ class Gpu:
     gemm_efficiency: float
     gemm_layer_us: float
     gemm_growth: float
+    gemm_flops_efficiency: float
+    """Share of the peak FLOP/s that a large, compute-bound GEMM reaches."""
     elementwise_us: float
     """Elementwise kernels of one layer at small batches [us]."""
     elementwise_us_at_128: float
