@@ -1,0 +1,1 @@
+"""Scripts that measure and regenerate; not part of the installed packages."""
