@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from evaluators import jit as jit
-from evaluators.kv_cache import FREE, I64, NOTHING, Cache, extend, give, hold, release, take
+from evaluators.jit import kernel
+from evaluators.kv_cache import FREE, I64, NOTHING, Cache, Rows, extend, give, hold, release, take
 
 B8 = NDArray[np.int8]
 (
@@ -38,36 +37,28 @@ class Limits(NamedTuple):
     timeout_us: int
 
 
-class Requests(NamedTuple):
-    """One row per request of a stage; the first six are given, the rest is state and outcome."""
-
-    arrival_us: I64
-    enqueue_us: I64
-    group: I64
-    chain: I64
-    shared_blocks: I64
-    prompt_tokens: I64
-    output_tokens: I64
-    generated: I64
-    computed: I64
-    group_depth: I64
-    chain_depth: I64
-    blocks: I64
-    publishing: I64
-    first_us: I64
-    last_us: I64
-    status: I64
+REQUEST = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "arrival_us", "enqueue_us", "group", "chain", "shared_blocks", "prompt_tokens", "output_tokens",
+            "generated", "computed", "group_depth", "chain_depth", "blocks", "publishing", "first_us", "last_us",
+            "status",
+        )
+    ]
+)  # fmt: skip
+"""A request: what arrives (up to output_tokens), then its state and outcome."""
+SLOT = np.dtype([(name, np.int64) for name in ("request", "kind", "base", "end", "done_step", "arrival_us")])
+"""A place in the running list: base context and last clock of a decoding one, step of a finished one."""
 
 
 class Batch(NamedTuple):
-    """State of the scheduler: counters, and per slot its request, kind, base context and last clock."""
+    """State of the scheduler."""
 
     count: I64
-    request: I64
-    kind: I64
-    base: I64
-    end: I64
-    done_step: I64
+    """(COUNTERS,)"""
+    slots: Rows
+    """(max_num_seqs,) `SLOT` rows in admission order."""
     phase: I64
     """(block_size,) decoding slots whose base context has this remainder: who needs a block when."""
     preempted: I64
@@ -76,212 +67,204 @@ class Batch(NamedTuple):
 
 def empty_batch(limits: Limits, requests: int) -> Batch:
     """Return an idle scheduler for a stage of ``requests`` requests."""
-    slots = [np.zeros(limits.max_num_seqs + 1, dtype=np.int64) for _ in range(5)]
     count = np.zeros(COUNTERS, dtype=np.int64)
     count[NEXT_END] = count[OLDEST_US] = NEVER
-    return Batch(count, *slots, np.zeros(limits.block_size, np.int64), np.zeros(requests + 1, np.int64))
+    slots = np.zeros(limits.max_num_seqs + 1, dtype=SLOT)
+    return Batch(count, slots, np.zeros(limits.block_size, np.int64), np.zeros(requests + 1, np.int64))
 
 
-@njit(cache=True)
-def allocate(k: Cache, limits: Limits, q: Requests, r: int, tokens: int) -> None:
+@kernel
+def allocate(k: Cache, limits: Limits, q: Rows, r: int, tokens: int) -> None:
     """Give request ``r`` the blocks for its first ``tokens`` tokens and publish its full prompt blocks."""
     size = limits.block_size
-    needed = (tokens + size - 1) // size - q.blocks[r]
+    needed = (tokens + size - 1) // size - q[r].blocks
     if needed > 0:
         take(k, needed)
-        q.blocks[r] += needed
-    full = min(tokens, q.prompt_tokens[r]) // size
-    shared = q.shared_blocks[r]
-    while q.publishing[r] == 1 and q.group_depth[r] + q.chain_depth[r] < full:
-        depth, chain_depth = q.group_depth[r], q.chain_depth[r]
+        q[r].blocks += needed
+    full = min(tokens, q[r].prompt_tokens) // size
+    shared = q[r].shared_blocks
+    while q[r].publishing == 1 and q[r].group_depth + q[r].chain_depth < full:
+        depth, chain_depth = q[r].group_depth, q[r].chain_depth
         if depth < shared:
-            if k.cached[q.group[r]] != depth:
-                q.publishing[r] = 0
+            if k.chains[q[r].group].cached != depth:
+                q[r].publishing = 0
             else:
                 deeper = min(full, shared)
-                extend(k, q.group[r], depth, deeper)
-                q.group_depth[r] = deeper
-        elif k.cached[q.chain[r]] != chain_depth:
-            q.publishing[r] = 0
+                extend(k, q[r].group, depth, deeper)
+                q[r].group_depth = deeper
+        elif k.chains[q[r].chain].cached != chain_depth:
+            q[r].publishing = 0
         else:
-            extend(k, q.chain[r], chain_depth, full - shared)
-            q.chain_depth[r] = full - shared
+            extend(k, q[r].chain, chain_depth, full - shared)
+            q[r].chain_depth = full - shared
 
 
-@njit(cache=True)
-def free_blocks_of(k: Cache, q: Requests, r: int) -> None:
+@kernel
+def free_blocks_of(k: Cache, q: Rows, r: int) -> None:
     """Return every block of request ``r`` to the pool, its youngest first."""
-    give(k, NOTHING, 0, q.blocks[r] - q.group_depth[r] - q.chain_depth[r])
-    release(k, q.chain[r], q.chain_depth[r])
-    release(k, q.group[r], q.group_depth[r])
-    q.blocks[r] = q.group_depth[r] = q.chain_depth[r] = 0
+    give(k, NOTHING, 0, q[r].blocks - q[r].group_depth - q[r].chain_depth)
+    release(k, q[r].chain, q[r].chain_depth)
+    release(k, q[r].group, q[r].group_depth)
+    q[r].blocks = q[r].group_depth = q[r].chain_depth = 0
 
 
-@njit(cache=True)
-def try_admit(k: Cache, limits: Limits, q: Requests, r: int, budget: int) -> int:
+@kernel
+def try_admit(k: Cache, limits: Limits, q: Rows, r: int, budget: int) -> int:
     """Admit request ``r`` with as much of its prefill as fits the budget; return its new tokens, 0 if no blocks."""
     size = limits.block_size
-    tokens = q.prompt_tokens[r] + q.generated[r]
+    tokens = q[r].prompt_tokens + q[r].generated
     group_hit = chain_hit = 0
     if limits.prefix_caching:
-        most = min((tokens - 1) // size, q.prompt_tokens[r] // size)
-        group_hit = min(k.cached[q.group[r]], min(q.shared_blocks[r], most))
-        if group_hit == q.shared_blocks[r]:
-            chain_hit = min(k.cached[q.chain[r]], most - group_hit)
+        most = min((tokens - 1) // size, q[r].prompt_tokens // size)
+        group_hit = min(k.chains[q[r].group].cached, min(q[r].shared_blocks, most))
+        if group_hit == q[r].shared_blocks:
+            chain_hit = min(k.chains[q[r].chain].cached, most - group_hit)
     hit = group_hit + chain_hit
     chunk = min(tokens - hit * size, budget)
     needed = (hit * size + chunk + size - 1) // size - hit
-    queued = max(0, group_hit - k.deepest[q.group[r]]) + max(0, chain_hit - k.deepest[q.chain[r]])
+    queued = max(0, group_hit - k.chains[q[r].group].deepest) + max(0, chain_hit - k.chains[q[r].chain].deepest)
     if needed + queued > k.pool[FREE]:
         return 0
-    hold(k, q.group[r], group_hit)
-    hold(k, q.chain[r], chain_hit)
-    q.group_depth[r] = group_hit
-    q.chain_depth[r] = chain_hit
-    q.blocks[r] = hit
-    q.computed[r] = hit * size
-    q.publishing[r] = 1 if limits.prefix_caching else 0
+    hold(k, q[r].group, group_hit)
+    hold(k, q[r].chain, chain_hit)
+    q[r].group_depth = group_hit
+    q[r].chain_depth = chain_hit
+    q[r].blocks = hit
+    q[r].computed = hit * size
+    q[r].publishing = 1 if limits.prefix_caching else 0
     allocate(k, limits, q, r, hit * size + chunk)
     return chunk
 
 
-@njit(cache=True)
+@kernel
 def context_of(b: Batch, slot: int) -> int:
     """Return the cached context of a decoding slot before the coming step."""
-    return b.base[slot] + b.count[CLOCK]
+    return b.slots[slot].base + b.count[CLOCK]
 
 
-@njit(cache=True)
-def start_decoding(b: Batch, q: Requests, slot: int) -> None:
+@kernel
+def start_decoding(b: Batch, q: Rows, slot: int) -> None:
     """Turn a slot whose prefill has just been computed into a decoding one; call it after the clock has moved on."""
-    r = b.request[slot]
-    context, clock = q.computed[r], b.count[CLOCK]
-    b.kind[slot] = DECODE_SLOT
-    b.base[slot] = context - clock
-    b.end[slot] = clock + q.output_tokens[r] - q.generated[r]
-    b.phase[b.base[slot] % b.phase.shape[0]] += 1
+    r = b.slots[slot].request
+    context, clock = q[r].computed, b.count[CLOCK]
+    b.slots[slot].kind = DECODE_SLOT
+    b.slots[slot].base = context - clock
+    b.slots[slot].end = clock + q[r].output_tokens - q[r].generated
+    b.phase[b.slots[slot].base % b.phase.shape[0]] += 1
     b.count[DECODING] += 1
     b.count[KV_SUM] += context
     b.count[KV_SQUARE_SUM] += context * context
     b.count[KV_MAX] = max(b.count[KV_MAX], context)
-    b.count[NEXT_END] = min(b.count[NEXT_END], b.end[slot])
+    b.count[NEXT_END] = min(b.count[NEXT_END], b.slots[slot].end)
 
 
-@njit(cache=True)
-def stop_decoding(b: Batch, q: Requests, slot: int) -> None:
+@kernel
+def stop_decoding(b: Batch, q: Rows, slot: int) -> None:
     """Take a decoding slot out of the sums; the longest context and the next end are left to `survey`."""
     context = context_of(b, slot)
-    r = b.request[slot]
+    r = b.slots[slot].request
     size = b.phase.shape[0]
-    q.computed[r] = context
-    q.blocks[r] = (context + size - 1) // size
-    q.generated[r] = q.output_tokens[r] - (b.end[slot] - b.count[CLOCK])
-    b.phase[b.base[slot] % b.phase.shape[0]] -= 1
+    q[r].computed = context
+    q[r].blocks = (context + size - 1) // size
+    q[r].generated = q[r].output_tokens - (b.slots[slot].end - b.count[CLOCK])
+    b.phase[b.slots[slot].base % b.phase.shape[0]] -= 1
     b.count[DECODING] -= 1
     b.count[KV_SUM] -= context
     b.count[KV_SQUARE_SUM] -= context * context
 
 
-@njit(cache=True)
-def survey(b: Batch, q: Requests) -> None:
+@kernel
+def survey(b: Batch) -> None:
     """Find the longest context and the next end among the decoding slots, and the oldest arrival, again."""
     longest, next_end, oldest_us = np.int64(-(2**62)), np.int64(NEVER), np.int64(NEVER)
     for slot in range(b.count[SLOTS]):
-        oldest_us = min(oldest_us, q.arrival_us[b.request[slot]])
-        if b.kind[slot] == DECODE_SLOT:
-            longest = max(longest, b.base[slot])
-            next_end = min(next_end, b.end[slot])
+        oldest_us = min(oldest_us, b.slots[slot].arrival_us)
+        if b.slots[slot].kind == DECODE_SLOT:
+            longest = max(longest, b.slots[slot].base)
+            next_end = min(next_end, b.slots[slot].end)
     b.count[KV_MAX] = longest + b.count[CLOCK] if b.count[DECODING] > 0 else 0
     b.count[NEXT_END] = next_end
     b.count[OLDEST_US] = oldest_us
 
 
-@njit(cache=True)
-def add_slot(b: Batch, q: Requests, r: int) -> int:
+@kernel
+def add_slot(b: Batch, q: Rows, r: int) -> int:
     """Append request ``r`` to the running list as a prefilling slot and return the slot."""
     slot = b.count[SLOTS]
-    b.request[slot] = r
-    b.kind[slot] = PREFILL_SLOT
+    b.slots[slot].request = r
+    b.slots[slot].kind = PREFILL_SLOT
+    b.slots[slot].arrival_us = q[r].arrival_us
     b.count[SLOTS] += 1
     b.count[PREFILLING] += 1
-    b.count[OLDEST_US] = min(b.count[OLDEST_US], q.arrival_us[r])
+    b.count[OLDEST_US] = min(b.count[OLDEST_US], q[r].arrival_us)
     return slot
 
 
-@njit(cache=True)
-def remove_slots(b: Batch, k: Cache, q: Requests, finished_by_step: int, deadline_us: int) -> None:
+@kernel
+def remove_slots(b: Batch, k: Cache, q: Rows, finished_by_step: int, deadline_us: int) -> None:
     """Drop the slots that finished up to a step, and those that have waited past the client's patience.
 
     ``deadline_us`` is the latest arrival that has timed out by now; a request that arrived later stays.
     """
     kept = 0
     for slot in range(b.count[SLOTS]):
-        r = b.request[slot]
-        kind = b.kind[slot]
-        if kind == DONE_SLOT and b.done_step[slot] <= finished_by_step:
+        r, kind = b.slots[slot].request, b.slots[slot].kind
+        if kind == DONE_SLOT and b.slots[slot].done_step <= finished_by_step:
             b.count[DONE] -= 1
             free_blocks_of(k, q, r)
             continue
-        if kind != DONE_SLOT and q.arrival_us[r] <= deadline_us:
+        if kind != DONE_SLOT and b.slots[slot].arrival_us <= deadline_us:
             if kind == DECODE_SLOT:
                 stop_decoding(b, q, slot)
             else:
                 b.count[PREFILLING] -= 1
-            q.status[r] = TIMED_OUT
+            q[r].status = TIMED_OUT
             free_blocks_of(k, q, r)
             continue
         if kept != slot:
-            b.request[kept] = r
-            b.kind[kept] = kind
-            b.base[kept] = b.base[slot]
-            b.end[kept] = b.end[slot]
-            b.done_step[kept] = b.done_step[slot]
+            b.slots[kept] = b.slots[slot]
         kept += 1
     b.count[SLOTS] = kept
-    survey(b, q)
+    survey(b)
 
 
-@njit(cache=True)
-def preempt(b: Batch, k: Cache, q: Requests, slot: int) -> None:
+@kernel
+def preempt(b: Batch, k: Cache, q: Rows, slot: int) -> None:
     """Send the slot's request back to the head of the waiting queue without its blocks."""
-    r = b.request[slot]
-    if b.kind[slot] == DECODE_SLOT:
+    r = b.slots[slot].request
+    if b.slots[slot].kind == DECODE_SLOT:
         stop_decoding(b, q, slot)
     else:
         b.count[PREFILLING] -= 1
     free_blocks_of(k, q, r)
-    q.computed[r] = 0
-    q.status[r] = WAITING
+    q[r].computed = 0
+    q[r].status = WAITING
     b.preempted[b.count[PREEMPTED]] = r
     b.count[PREEMPTED] += 1
     b.count[PREEMPTIONS] += 1
     for later in range(slot, b.count[SLOTS] - 1):
-        b.request[later] = b.request[later + 1]
-        b.kind[later] = b.kind[later + 1]
-        b.base[later] = b.base[later + 1]
-        b.end[later] = b.end[later + 1]
-        b.done_step[later] = b.done_step[later + 1]
+        b.slots[later] = b.slots[later + 1]
     b.count[SLOTS] -= 1
-    survey(b, q)
+    survey(b)
 
 
-@njit(cache=True)
+@kernel
 def newest(b: Batch) -> int:
     """Return the last slot that has not finished."""
     slot = b.count[SLOTS] - 1
-    while b.kind[slot] == DONE_SLOT:
+    while b.slots[slot].kind == DONE_SLOT:
         slot -= 1
     return slot
 
 
-@njit(cache=True)
+@kernel
 def blocks_needed(b: Batch) -> int:
     """Return how many decoding slots begin a new block in the coming step."""
     return b.phase[-b.count[CLOCK] % b.phase.shape[0]]
 
 
-@njit(cache=True)
-def grow_decoding(b: Batch, k: Cache, q: Requests) -> int:
+@kernel
+def grow_decoding(b: Batch, k: Cache, q: Rows) -> int:
     """Give every decoding slot the block it needs, preempting the newest when there is none; return preemptions."""
     size = b.phase.shape[0]
     needed = blocks_needed(b)
@@ -292,7 +275,7 @@ def grow_decoding(b: Batch, k: Cache, q: Requests) -> int:
         return 0
     preemptions, slot = 0, 0
     while slot < b.count[SLOTS]:
-        if b.kind[slot] == DECODE_SLOT and context_of(b, slot) % size == 0:
+        if b.slots[slot].kind == DECODE_SLOT and context_of(b, slot) % size == 0:
             victim = NOTHING
             while k.pool[FREE] == 0 and victim != slot:
                 victim = newest(b)

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from evaluators import jit as jit  # sets the kernel cache folder before anything is compiled
+from evaluators.jit import kernel
 from evaluators.physics import Physics
 from translate.vocabulary import Vocabulary
 
@@ -117,7 +116,7 @@ _SMALL_TOKENS, _GROWTH_TOKENS = 16.0, 112.0
 """Range over which the measured GEMM rates were fitted: 16 to 128 tokens."""
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def padded(tokens: float) -> float:
     """Return ``tokens`` padded to a CUDA-graph size; beyond 512 tokens steps run unpadded."""
     if tokens <= 2.0:
@@ -127,7 +126,7 @@ def padded(tokens: float) -> float:
     return 8.0 * math.ceil(tokens / 8.0) if tokens <= 512.0 else tokens
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def experts_touched(p: Physics, tokens: float) -> float:
     """Return the expected share of the routed experts that ``tokens`` tokens use, 1 - (1 - k/E)^n."""
     if p.experts == 0.0:
@@ -135,7 +134,7 @@ def experts_touched(p: Physics, tokens: float) -> float:
     return 1.0 - (1.0 - p.experts_per_token / p.experts) ** tokens
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def gemm_time_us(p: Physics, tokens: float, touched: float) -> float:
     """Return the weight GEMMs of all layers and the LM head at achieved rates [us]."""
     growth = 1.0 + p.gemm_growth * max(tokens - _SMALL_TOKENS, 0.0) / _GROWTH_TOKENS
@@ -143,7 +142,7 @@ def gemm_time_us(p: Physics, tokens: float, touched: float) -> float:
     return max(memory, p.achieved_gemm_us_per_token * tokens) + p.achieved_head_us + p.achieved_launch_us
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def fill_metadata(p: Physics, out: F64, start: int) -> None:
     """Write the metadata features to ``out[start:]`` in table order."""
     out[start] = p.layers
@@ -161,7 +160,7 @@ def fill_metadata(p: Physics, out: F64, start: int) -> None:
     out[start + 12] = p.gpu_link_gb_per_s
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def fill_features(p: Physics, batch: F64, touched: float, gemm_us: float, out: F64) -> None:
     """Write every batch feature of one step to ``out``; metadata is written once by `fill_metadata`.
 
@@ -192,7 +191,7 @@ def fill_features(p: Physics, batch: F64, touched: float, gemm_us: float, out: F
     fill_context(p, batch, out)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def fill_context(p: Physics, batch: F64, out: F64) -> None:
     """Write the features that change while the same requests go on decoding."""
     kv_sum, kv_square_sum, decode_sum = batch[3], batch[4], batch[6]
@@ -227,15 +226,15 @@ BATCH_FIELDS = (
 the token pairs that causal attention multiplies."""
 
 
-@njit(cache=True, error_model="numpy")
-def _fill_rows(p: Physics, batches: F64, out: F64, metadata_start: int) -> None:
-    row = np.empty(out.shape[0])
-    fill_metadata(p, row, metadata_start)
+@kernel
+def _fill_rows(p: Physics, batches: F64, row: F64, out: F64) -> None:
+    fill_metadata(p, row, METADATA_START)
     for column in range(batches.shape[1]):
         tokens = batches[0, column] + batches[2, column]
         touched = experts_touched(p, tokens)
         fill_features(p, batches[:, column], touched, gemm_time_us(p, tokens, touched), row)
-        out[:, column] = row
+        for number in range(row.shape[0]):
+            out[number, column] = row[number]
 
 
 def features_of(physics: Physics, batches: F64) -> F64:
@@ -250,7 +249,7 @@ def features_of(physics: Physics, batches: F64) -> F64:
     if np.any(batches[1] + batches[2] <= 0.0):
         raise ValueError("batches: got a step without a request; want prefill_reqs + decode_reqs > 0")
     out = np.empty((FEATURE_COUNT, batches.shape[1]))
-    _fill_rows(physics, np.ascontiguousarray(batches, dtype=np.float64), out, METADATA_START)
+    _fill_rows(physics, np.ascontiguousarray(batches, dtype=np.float64), np.empty(FEATURE_COUNT), out)
     return out
 
 

@@ -14,18 +14,18 @@ from evaluators.batch import (
     FINISHED,
     PREEMPTIONS,
     PREFILL_TOKENS,
+    REQUEST,
     REQUEST_STEPS,
     STEPS,
     Limits,
-    Requests,
     empty_batch,
 )
 from evaluators.experiment import Experiment
 from evaluators.features import experts_touched, gemm_time_us, request_features_of
-from evaluators.kv_cache import empty_cache
+from evaluators.kv_cache import Rows, empty_cache
 from evaluators.load import Load, StageLoad, load_of
 from evaluators.physics import Physics, physics_of
-from evaluators.simulator import STEP_TOO_LONG, Costs, Program, Tables, run_stage
+from evaluators.simulator import STEP_TOO_LONG, Costs, Program, Tables, empty_scratch, run_stage
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -120,27 +120,22 @@ def scene_of(experiment: Experiment, seed: int = DEFAULT_SEED) -> Scene:
     return Scene(experiment, physics, Tables(touched, gemm_us), limits, load, shared.astype(np.int64), features)
 
 
-def _requests_of(scene: Scene, stage: StageLoad, queueing_us: F64) -> tuple[Requests, I64]:
+def _requests_of(scene: Scene, stage: StageLoad, queueing_us: F64) -> tuple[Rows, I64]:
     """Return the request rows of a stage in order of enqueueing, and that order."""
     enqueue_us = stage.arrival_us + queueing_us[stage.prompt].astype(np.int64)
     order = np.argsort(enqueue_us, kind="stable")
     prompt = stage.prompt[order]
     prompt_tokens = scene.load.prompt_tokens[prompt]
     room = scene.experiment.engine.max_model_len - prompt_tokens
-    zeros = [np.zeros(len(order), dtype=np.int64) for _ in range(6)]
-    unset = [np.full(len(order), -1, dtype=np.int64) for _ in range(2)]
-    requests = Requests(
-        stage.arrival_us[order],
-        enqueue_us[order],
-        scene.load.prompt_group[prompt],
-        scene.experiment.workload.groups + prompt,
-        scene.shared_blocks[prompt],
-        prompt_tokens,
-        np.clip(room, 1, scene.experiment.workload.output_tokens),
-        *zeros,
-        *unset,
-        np.zeros(len(order), dtype=np.int64),
-    )
+    requests = np.zeros(len(order), dtype=REQUEST)
+    requests["arrival_us"] = stage.arrival_us[order]
+    requests["enqueue_us"] = enqueue_us[order]
+    requests["group"] = scene.load.prompt_group[prompt]
+    requests["chain"] = scene.experiment.workload.groups + prompt
+    requests["shared_blocks"] = scene.shared_blocks[prompt]
+    requests["prompt_tokens"] = prompt_tokens
+    requests["output_tokens"] = np.clip(room, 1, scene.experiment.workload.output_tokens)
+    requests["first_us"] = requests["last_us"] = -1
     return requests, order
 
 
@@ -153,12 +148,12 @@ def _queueing_us(scene: Scene, timing: Timing) -> F64:
     return np.clip(np.nan_to_num(delays, nan=60e6), 0.0, 60e6)
 
 
-def _outcome(requests: Requests, order: I64, count: I64, output_tokens: int) -> StageOutcome:
+def _outcome(requests: Rows, order: I64, count: I64, output_tokens: int) -> StageOutcome:
     done = np.empty(len(order), dtype=bool)
     e2e, ttft = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64)
-    done[order] = requests.status == FINISHED
-    e2e[order] = requests.last_us - requests.arrival_us
-    ttft[order] = requests.first_us - requests.arrival_us
+    done[order] = requests["status"] == FINISHED
+    e2e[order] = requests["last_us"] - requests["arrival_us"]
+    ttft[order] = requests["first_us"] - requests["arrival_us"]
     e2e, ttft = e2e[done], ttft[done]
     tokens = max(output_tokens - 1, 1)
     return StageOutcome(
@@ -188,7 +183,7 @@ def simulate(scene: Scene, timing: Timing) -> tuple[StageOutcome, ...] | StepToo
         batch = empty_batch(scene.limits, len(order))
         verdict = run_stage(
             batch, cache, scene.limits, requests, scene.physics, scene.tables, costs, engine.asynchronous,
-            timing.step, timing.constants,
+            empty_scratch(), timing.step, timing.constants,
         )  # fmt: skip
         if verdict == STEP_TOO_LONG:
             return StepTooLong(scene.experiment.name)

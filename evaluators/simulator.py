@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
 
 from evaluators.batch import (
@@ -43,7 +43,6 @@ from evaluators.batch import (
     TOO_LARGE,
     Batch,
     Limits,
-    Requests,
     add_slot,
     allocate,
     grow_decoding,
@@ -56,7 +55,8 @@ from evaluators.batch import (
     try_admit,
 )
 from evaluators.features import BATCH_FIELDS, FEATURE_COUNT, METADATA_START, fill_context, fill_features, fill_metadata
-from evaluators.kv_cache import FREE, I64, NOTHING, Cache, take
+from evaluators.jit import kernel
+from evaluators.kv_cache import FREE, I64, NOTHING, Cache, Rows, take
 from evaluators.physics import Physics
 
 F64 = NDArray[np.float64]
@@ -86,7 +86,25 @@ class Tables(NamedTuple):
     gemm_us: F64
 
 
-@njit(cache=True, error_model="numpy")
+class Scratch(NamedTuple):
+    """Working memory of one simulation."""
+
+    step: I64
+    """What is being formed and run, by the ``_FORM_US`` .. ``_ADMITTED`` positions."""
+    context: F64
+    """Cached context of the prefilling requests: sum, sum of squares, longest."""
+    row: F64
+    """The step's `BATCH_FIELDS`."""
+    out: F64
+    """The step's features."""
+
+
+def empty_scratch() -> Scratch:
+    """Return zeroed working memory."""
+    return Scratch(np.zeros(9, dtype=np.int64), np.zeros(3), np.zeros(len(BATCH_FIELDS)), np.zeros(FEATURE_COUNT))
+
+
+@kernel
 def whole_us(step_us: float) -> int:
     """Return max(1, trunc(step_us)); NaN and overflow saturate."""
     if step_us < 9.2e18:
@@ -94,27 +112,27 @@ def whole_us(step_us: float) -> int:
     return np.int64(2**63 - 1)
 
 
-@njit(cache=True)
-def _next_waiting(b: Batch, q: Requests, now_us: int, timeout_us: int) -> int:
+@kernel
+def _next_waiting(b: Batch, q: Rows, now_us: int, timeout_us: int) -> int:
     """Return the head of the waiting queue after dropping those that timed out, NOTHING if it is empty."""
     while b.count[PREEMPTED] > 0:
         r = b.preempted[b.count[PREEMPTED] - 1]
-        if q.arrival_us[r] + timeout_us > now_us:
+        if q[r].arrival_us + timeout_us > now_us:
             return r
-        q.status[r] = TIMED_OUT
+        q[r].status = TIMED_OUT
         b.count[PREEMPTED] -= 1
-    while b.count[NEXT_ARRIVAL] < q.arrival_us.shape[0]:
+    while b.count[NEXT_ARRIVAL] < q.shape[0]:
         r = b.count[NEXT_ARRIVAL]
-        if q.enqueue_us[r] > now_us:
+        if q[r].enqueue_us > now_us:
             return NOTHING
-        if q.arrival_us[r] + timeout_us > now_us:
+        if q[r].arrival_us + timeout_us > now_us:
             return r
-        q.status[r] = TIMED_OUT
+        q[r].status = TIMED_OUT
         b.count[NEXT_ARRIVAL] += 1
     return NOTHING
 
 
-@njit(cache=True)
+@kernel
 def _pop_waiting(b: Batch) -> None:
     if b.count[PREEMPTED] > 0:
         b.count[PREEMPTED] -= 1
@@ -122,36 +140,36 @@ def _pop_waiting(b: Batch) -> None:
         b.count[NEXT_ARRIVAL] += 1
 
 
-@njit(cache=True)
-def _add_prefill(step: I64, q: Requests, r: int, tokens: int) -> None:
+@kernel
+def _add_prefill(step: I64, q: Rows, r: int, tokens: int) -> None:
     """Count a prefill chunk of request ``r``, whose ``computed`` tokens are cached, in the step being formed."""
     step[_PREFILLS] += 1
     step[_PREFILL_TOKENS] += tokens
     # twice the token pairs, to stay in whole numbers
-    step[_PAIRS] += tokens * (2 * q.computed[r] + tokens + 1)
+    step[_PAIRS] += tokens * (2 * q[r].computed + tokens + 1)
 
 
-@njit(cache=True)
-def _continue_prefill(b: Batch, k: Cache, limits: Limits, q: Requests, step: I64, context: F64) -> None:
+@kernel
+def _continue_prefill(b: Batch, k: Cache, limits: Limits, q: Rows, step: I64, context: F64) -> None:
     """Give the request in the middle of its prefill, always the newest, what is left of the budget."""
     slot = newest(b)
-    r = b.request[slot]
+    r = b.slots[slot].request
     size = limits.block_size
-    left = q.prompt_tokens[r] + q.generated[r] - q.computed[r]
+    left = q[r].prompt_tokens + q[r].generated - q[r].computed
     chunk = min(left, limits.max_num_batched_tokens - b.count[DECODING])
     if chunk <= 0:
         return
-    if (q.computed[r] + chunk + size - 1) // size - q.blocks[r] > k.pool[FREE]:
+    if (q[r].computed + chunk + size - 1) // size - q[r].blocks > k.pool[FREE]:
         preempt(b, k, q, slot)
         step[_PREEMPTED_NOW] += 1
         return
     _add_prefill(step, q, r, chunk)
-    _note_context(context, q.computed[r])
-    allocate(k, limits, q, r, q.computed[r] + chunk)
-    q.computed[r] += chunk
+    _note_context(context, q[r].computed)
+    allocate(k, limits, q, r, q[r].computed + chunk)
+    q[r].computed += chunk
 
 
-@njit(cache=True)
+@kernel
 def _note_context(context: F64, cached: int) -> None:
     """Add a prefilling request's cached tokens to [sum, square sum, max]."""
     context[0] += cached
@@ -159,8 +177,8 @@ def _note_context(context: F64, cached: int) -> None:
     context[2] = max(context[2], float(cached))
 
 
-@njit(cache=True)
-def _admit(b: Batch, k: Cache, limits: Limits, q: Requests, step: I64, context: F64) -> None:
+@kernel
+def _admit(b: Batch, k: Cache, limits: Limits, q: Rows, step: I64, context: F64) -> None:
     """Admit waiting requests in order while seats, budget and blocks last."""
     budget = limits.max_num_batched_tokens - b.count[DECODING] - step[_PREFILL_TOKENS]
     while b.count[SLOTS] < limits.max_num_seqs and budget > 0:
@@ -171,25 +189,25 @@ def _admit(b: Batch, k: Cache, limits: Limits, q: Requests, step: I64, context: 
         if chunk == 0:
             if b.count[SLOTS] > 0:
                 return
-            q.status[r] = TOO_LARGE
+            q[r].status = TOO_LARGE
             _pop_waiting(b)
             continue
         _pop_waiting(b)
         add_slot(b, q, r)
-        q.status[r] = RUNNING
+        q[r].status = RUNNING
         b.count[ADMISSIONS] += 1
         step[_ADMITTED] += 1
         _add_prefill(step, q, r, chunk)
-        _note_context(context, q.computed[r])
-        q.computed[r] += chunk
+        _note_context(context, q[r].computed)
+        q[r].computed += chunk
         budget -= chunk
 
 
-@njit(cache=True)
-def _form_batch(b: Batch, k: Cache, limits: Limits, q: Requests, step: I64, context: F64) -> bool:
+@kernel
+def _form_batch(b: Batch, k: Cache, limits: Limits, q: Rows, step: I64, context: F64) -> bool:
     """Decide what the coming step computes; False if there is nothing to do."""
     step[_PREFILLS] = step[_PREFILL_TOKENS] = step[_PAIRS] = step[_PREEMPTED_NOW] = step[_ADMITTED] = 0
-    context[:] = 0.0
+    context[0] = context[1] = context[2] = 0.0
     if b.count[DECODING] > 0:
         step[_PREEMPTED_NOW] = grow_decoding(b, k, q)
     if b.count[PREFILLING] > 0:
@@ -199,7 +217,7 @@ def _form_batch(b: Batch, k: Cache, limits: Limits, q: Requests, step: I64, cont
     return b.count[DECODING] + step[_PREFILLS] > 0
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _describe(b: Batch, p: Physics, tables: Tables, step: I64, context: F64, row: F64, out: F64) -> None:
     """Fill the features of the formed batch."""
     row[0] = step[_PREFILL_TOKENS]
@@ -215,8 +233,8 @@ def _describe(b: Batch, p: Physics, tables: Tables, step: I64, context: F64, row
     fill_features(p, row, tables.touched[tokens], tables.gemm_us[tokens], out)
 
 
-@njit(cache=True)
-def _deliver(b: Batch, q: Requests, step: I64, costs: Costs, timeout_us: int) -> None:
+@kernel
+def _deliver(b: Batch, q: Rows, step: I64, costs: Costs, timeout_us: int) -> None:
     """Move the clock on after a step: new tokens, first tokens, finished requests."""
     finishing = b.count[NEXT_END] == b.count[CLOCK] + 1
     decoding = b.count[DECODING]
@@ -230,52 +248,52 @@ def _deliver(b: Batch, q: Requests, step: I64, costs: Costs, timeout_us: int) ->
         _finish_prefills(b, q, step[_END_US], decoding, costs, timeout_us)
 
 
-@njit(cache=True)
-def _end_request(b: Batch, q: Requests, slot: int, at_us: int, costs: Costs, timeout_us: int) -> None:
-    r = b.request[slot]
-    q.last_us[r] = at_us + costs.completion_us
-    q.status[r] = FINISHED if q.last_us[r] - q.arrival_us[r] <= timeout_us else TIMED_OUT
-    b.kind[slot] = DONE_SLOT
-    b.done_step[slot] = b.count[STEPS]
+@kernel
+def _end_request(b: Batch, q: Rows, slot: int, at_us: int, costs: Costs, timeout_us: int) -> None:
+    r = b.slots[slot].request
+    q[r].last_us = at_us + costs.completion_us
+    q[r].status = FINISHED if q[r].last_us - q[r].arrival_us <= timeout_us else TIMED_OUT
+    b.slots[slot].kind = DONE_SLOT
+    b.slots[slot].done_step = b.count[STEPS]
     b.count[DONE] += 1
 
 
-@njit(cache=True)
-def _finish_decoding(b: Batch, q: Requests, end_us: int, costs: Costs, timeout_us: int) -> None:
+@kernel
+def _finish_decoding(b: Batch, q: Rows, end_us: int, costs: Costs, timeout_us: int) -> None:
     """Mark the slots whose last token this step produced; they keep seat and blocks until the engine sees it."""
     rank = 0
     for slot in range(b.count[SLOTS]):
-        if b.kind[slot] == DECODE_SLOT:
+        if b.slots[slot].kind == DECODE_SLOT:
             rank += 1
-            if b.end[slot] == b.count[CLOCK]:
+            if b.slots[slot].end == b.count[CLOCK]:
                 stop_decoding(b, q, slot)
                 _end_request(b, q, slot, end_us + np.int64(rank * costs.output_token_us), costs, timeout_us)
-    survey(b, q)
+    survey(b)
 
 
-@njit(cache=True)
-def _finish_prefills(b: Batch, q: Requests, end_us: int, decoding: int, costs: Costs, timeout_us: int) -> None:
+@kernel
+def _finish_prefills(b: Batch, q: Rows, end_us: int, decoding: int, costs: Costs, timeout_us: int) -> None:
     """Hand out the first token of every request whose prefill is complete and let it decode."""
     rank = decoding
     for slot in range(b.count[SLOTS] - b.count[PREFILLING], b.count[SLOTS]):
-        r = b.request[slot]
-        if q.computed[r] < q.prompt_tokens[r] + q.generated[r]:
+        r = b.slots[slot].request
+        if q[r].computed < q[r].prompt_tokens + q[r].generated:
             continue
         rank += 1
-        q.generated[r] += 1
+        q[r].generated += 1
         b.count[PREFILLING] -= 1
         at_us = end_us + np.int64(rank * costs.output_token_us)
-        if q.first_us[r] == NOTHING:
-            q.first_us[r] = at_us
-        if q.generated[r] >= q.output_tokens[r]:
+        if q[r].first_us == NOTHING:
+            q[r].first_us = at_us
+        if q[r].generated >= q[r].output_tokens:
             _end_request(b, q, slot, at_us, costs, timeout_us)
         else:
             start_decoding(b, q, slot)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _decode_run(
-    b: Batch, k: Cache, limits: Limits, q: Requests, p: Physics, tables: Tables, asynchronous: bool, step: I64, row: F64,
+    b: Batch, k: Cache, limits: Limits, q: Rows, p: Physics, tables: Tables, asynchronous: bool, step: I64, row: F64,
     out: F64, program: Program, constants: F64,
 ) -> int:
     """Advance decoding steps in a tight loop until something else than decoding has to happen."""
@@ -283,8 +301,8 @@ def _decode_run(
     if b.count[DECODING] == 0 or b.count[PREFILLING] > 0 or b.count[DONE] > 0 or b.count[PREEMPTED] > 0 and seats:
         return OK
     arrival_us = NEVER
-    if seats and b.count[NEXT_ARRIVAL] < q.enqueue_us.shape[0]:
-        arrival_us = q.enqueue_us[b.count[NEXT_ARRIVAL]]
+    if seats and b.count[NEXT_ARRIVAL] < q.shape[0]:
+        arrival_us = q[b.count[NEXT_ARRIVAL]].enqueue_us
     until_us = min(arrival_us, b.count[OLDEST_US] + limits.timeout_us)
     decoding, free = b.count[DECODING], k.pool[FREE]
     clock, end, kv_sum, kv_square_sum, kv_max = (
@@ -333,9 +351,9 @@ def _decode_run(
     return verdict
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _one_step(
-    b: Batch, k: Cache, limits: Limits, q: Requests, p: Physics, tables: Tables, costs: Costs, asynchronous: bool,
+    b: Batch, k: Cache, limits: Limits, q: Rows, p: Physics, tables: Tables, costs: Costs, asynchronous: bool,
     step: I64, context: F64, row: F64, out: F64, program: Program, constants: F64,
 ) -> int:
     """Form one batch at ``step[_FORM_US]`` and run it; or, with nothing to do, move on to when there is."""
@@ -364,28 +382,27 @@ def _one_step(
     return OK
 
 
-@njit(cache=True)
-def _wait(b: Batch, q: Requests, step: I64) -> int:
+@kernel
+def _wait(b: Batch, q: Rows, step: I64) -> int:
     """Move an engine with nothing to schedule to the end of the running step, then to the next arrival."""
     if step[_PREEMPTED_NOW] > 0:
         return OK
     if step[_FORM_US] < step[_FREE_US]:
         step[_FORM_US] = step[_FREE_US]
-    elif b.count[NEXT_ARRIVAL] < q.arrival_us.shape[0]:
-        step[_FORM_US] = max(step[_FORM_US], q.enqueue_us[b.count[NEXT_ARRIVAL]])
+    elif b.count[NEXT_ARRIVAL] < q.shape[0]:
+        step[_FORM_US] = max(step[_FORM_US], q[b.count[NEXT_ARRIVAL]].enqueue_us)
     else:
         return STAGE_OVER
     return OK
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def run_stage(
-    b: Batch, k: Cache, limits: Limits, q: Requests, p: Physics, tables: Tables, costs: Costs, asynchronous: bool,
-    program: Program, constants: F64,
+    b: Batch, k: Cache, limits: Limits, q: Rows, p: Physics, tables: Tables, costs: Costs, asynchronous: bool,
+    scratch: Scratch, program: Program, constants: F64,
 ) -> int:
     """Simulate one stage to its end; outcomes are in ``q``, counters in ``b``."""
-    step = np.zeros(9, dtype=np.int64)
-    context, row, out = np.zeros(3), np.zeros(len(BATCH_FIELDS)), np.zeros(FEATURE_COUNT)
+    step, context, row, out = scratch.step, scratch.context, scratch.row, scratch.out
     fill_metadata(p, out, METADATA_START)
     verdict = OK
     while verdict == OK:
