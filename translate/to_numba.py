@@ -1,7 +1,7 @@
-"""From the IR to a compiled first-class function: one statement per operation, built from numbers alone.
+"""From the IR to a compiled first-class function: one statement per operation.
 
-The only ``exec`` of the project. What it runs is written here from the IR: names become ``f[3]``, ``c[1]``, ``v2``, ``t4``;
-no word of a program's text gets into it.
+The only ``exec`` of the project. What it runs is written here from the IR: names become ``f[3]``, ``c[1]``, ``v2``,
+``t4``; no word of a program's text gets into it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from translate.ir import (
     Constant,
     Expr,
     Feature,
-    Function,
     Local,
     Logic,
     Not,
@@ -126,8 +125,8 @@ class _Writer:
             case Local(name):
                 return self.locals[name]
             case Unary(op, operand):
-                value = self.number(operand, level)
-                return self.store(level, f"-{value}" if op == "neg" else f"{_call(op)}({value})")
+                a = self.number(operand, level)
+                return self.store(level, f"-{a}" if op == "neg" else f"{_call(op)}({a})")
             case Binary(op, left, right):
                 a, b = self.number(left, level), self.number(right, level)
                 return self.store(level, f"{a} {INFIX[op]} {b}" if op in INFIX else f"{_call(op)}({a}, {b})")
@@ -161,33 +160,33 @@ def _call(op: str) -> str:
     return {"abs": "abs", "min": "minimum", "max": "maximum"}.get(op, f"math.{op}")
 
 
-def _extremum(builder: Any, a: Any, b: Any, *, largest: bool) -> Any:
-    """Emit the operator table's min or max: the extreme one; NaN if either is; of equal ones the bits joined (-0 < +0)."""
-    import llvmlite.ir as ll
+def _extremum(context: Any, builder: Any, arguments: Any, *, largest: bool) -> Any:
+    """Emit the operator table's min or max without a jump.
 
-    bits = ll.IntType(64)
+    The extreme one; NaN (their sum) if either is; of two equal ones the bits joined, which puts -0 below +0.
+    """
+    a, b = arguments
+    bits = context.get_value_type(types.int64)
     a_bits, b_bits = builder.bitcast(a, bits), builder.bitcast(b, bits)
     joined = builder.and_(a_bits, b_bits) if largest else builder.or_(a_bits, b_bits)
     equal = builder.bitcast(joined, a.type)
-    unordered_or_equal = builder.select(builder.fcmp_ordered("==", a, b), equal, builder.fadd(a, b))
+    equal_or_nan = builder.select(builder.fcmp_ordered("==", a, b), equal, builder.fadd(a, b))
     a_wins = builder.fcmp_ordered(">" if largest else "<", a, b)
     b_wins = builder.fcmp_ordered(">" if largest else "<", b, a)
-    return builder.select(a_wins, a, builder.select(b_wins, b, unordered_or_equal))
+    return builder.select(a_wins, a, builder.select(b_wins, b, equal_or_nan))
 
 
 @intrinsic
 def _maximum(typing_context: Any, a: Any, b: Any) -> Any:
-    return types.float64(types.float64, types.float64), _emit_maximum
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _extremum(context, builder, arguments, largest=True)
 
-
-def _emit_maximum(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    return _extremum(builder, arguments[0], arguments[1], largest=True)
+    return types.float64(types.float64, types.float64), emit
 
 
 @intrinsic
 def _minimum(typing_context: Any, a: Any, b: Any) -> Any:
-    return types.float64(types.float64, types.float64), _emit_minimum
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _extremum(context, builder, arguments, largest=False)
 
-
-def _emit_minimum(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    return _extremum(builder, arguments[0], arguments[1], largest=False)
+    return types.float64(types.float64, types.float64), emit
