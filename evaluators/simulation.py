@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -66,8 +67,8 @@ class Timing:
 
     step: Program
     constants: F64
-    queueing: Program | None = None
-    """Compiled ``predict_queueing_time`` over `REQUEST_NAMES`, or None for its default."""
+    queueing: Callable[[F64], F64] | None = None
+    """``predict_queueing_time`` from request features (len(REQUEST_NAMES), n) to (n,); None for its default."""
     output_token_us: float = 2.0
     scheduling_us: float = 0.0
     preemption_us: float = 0.0
@@ -143,9 +144,7 @@ def _queueing_us(scene: Scene, timing: Timing) -> F64:
     """Return the arrival-to-queue delay of each prompt [us], never negative, at most a minute."""
     if timing.queueing is None:
         return np.full(len(scene.load.prompt_tokens), DEFAULT_QUEUEING_US)
-    columns = np.ascontiguousarray(scene.request_features.T)
-    delays = np.array([timing.queueing(column, timing.constants) for column in columns])
-    return np.clip(np.nan_to_num(delays, nan=60e6), 0.0, 60e6)
+    return np.clip(np.nan_to_num(timing.queueing(scene.request_features), nan=60e6), 0.0, 60e6)
 
 
 def _outcome(requests: Rows, order: I64, count: I64, output_tokens: int) -> StageOutcome:
