@@ -123,6 +123,7 @@ def test_a_program_told_twice_changes_nothing_and_a_better_refit_takes_its_place
     archive.insert(first, 0)
     before = archive.digest()
     assert archive.insert(first, 0) is Outcome.KEPT
+    assert archive.insert(replace(first, number=2), 0) is Outcome.KEPT
     assert archive.insert(replace(first, fitness=0.4, number=2), 0) is Outcome.KEPT
     assert archive.digest() == before
     refit = replace(first, fitness=0.6, number=3)
@@ -196,7 +197,26 @@ def test_migration_copies_the_best_of_each_island_to_both_neighbours_when_due() 
         lives_here = {held.number for held in archive.cells(island).values()}
         assert lives_here == {island, (island - 1) % 4, (island + 1) % 4}
     assert [member.number for member in archive] == [0, 1, 2, 3]
-    assert archive.migrate(10, rng) <= 8  # copies do not travel on
+
+
+def test_a_migrated_copy_does_not_travel_on() -> None:
+    archive = Archive(islands=5, migration_interval=1, capacity=300)
+    archive.insert(elite(1), 0)
+    rng = np.random.default_rng(0)
+    assert [archive.migrate(number, rng) for number in (1, 2, 3)] == [2, 0, 0]
+    assert [len(archive.cells(island)) for island in range(5)] == [1, 1, 0, 0, 1]
+
+
+def test_most_parents_hold_a_cell_however_crowded_one_cell_is() -> None:
+    archive = Archive(islands=1)
+    for number in range(10):
+        archive.insert(elite(number, fitness=0.1, operations=1 + 3 * number), 0)
+    for number in range(10, 100):
+        archive.insert(elite(number, fitness=0.09, operations=1), 0)
+    rng = np.random.default_rng(0)
+    parents = [archive.sample(0, rng, 0)[0].number for _ in range(400)]
+    assert 0.65 < np.mean([number < 10 for number in parents]) < 0.8  # 0.7 + 0.3 * 10/100, give or take
+    assert len(set(parents)) > 40
 
 
 def test_the_callers_random_states_are_left_alone() -> None:

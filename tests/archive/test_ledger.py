@@ -22,6 +22,7 @@ from archive import (
     LedgerNewer,
     LedgerReader,
     Record,
+    Rejected,
 )
 from archive.schema import _TABLES
 from tests.archive.samples import accepted, elite, mixed_round, random_elite, rejected
@@ -254,6 +255,34 @@ def test_a_row_that_does_not_decode_names_the_file(path: Path) -> None:
         raw.execute("UPDATE program SET objectives = '[0.1, '")
     with pytest.raises(LedgerCorrupt, match="does not decode"):
         read_all(path)
+
+
+def test_a_round_that_lost_a_record_is_not_passed_on(path: Path) -> None:
+    write(path, 1)
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute("DROP TRIGGER refusal_no_delete")
+        raw.execute("DELETE FROM refusal")
+    with pytest.raises(LedgerCorrupt, match="2 of its 3 records"):
+        read_all(path)
+
+
+class Interrupting(Rejected):
+    """A record at whose writing the user presses Ctrl-C."""
+
+    @property
+    def source(self) -> str:  # type: ignore[override]
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_within_a_round_takes_all_of_it_back(path: Path) -> None:
+    interrupting = Interrupting.__new__(Interrupting)
+    object.__setattr__(interrupting, "number", 9)
+    with Ledger.create(path) as ledger:
+        with pytest.raises(KeyboardInterrupt):
+            ledger.append_round(0, [*mixed_round(0), interrupting])
+        assert ledger.next_round == 0
+        ledger.append_round(0, mixed_round(0))
+        assert [len(past.records) for past in ledger.rounds()] == [3]
 
 
 def read_all(path: Path) -> None:
