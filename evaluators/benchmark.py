@@ -10,7 +10,7 @@ from pathlib import Path
 from evaluators.assembly import complete
 from evaluators.catalogue import find_gpu, find_model
 from evaluators.experiment import DataError, Engine, Experiment, Latency, Observed, Stage, Workload
-from evaluators.fields import Fields, UnreadableError, refuse
+from evaluators.fields import Fields, UnreadableError, found
 from evaluators.tables import read_table
 
 FOLDER = Path(__file__).parent / "benchmark"
@@ -54,7 +54,7 @@ def builtin(name: str) -> tuple[Experiment, ...]:
         raise KeyError(name)
     experiments = read_benchmark(FOLDER / f"{name}.csv")
     if isinstance(experiments, DataError):  # a file of the project: an error in it is a bug
-        raise TypeError(str(experiments))
+        raise RuntimeError(str(experiments))
     return experiments
 
 
@@ -96,11 +96,8 @@ def _row(experiment: Experiment, number: int, stage: Stage) -> list[object]:
 
 def _experiment(name: str, rows: Sequence[Fields]) -> Experiment:
     first = rows[0]
-    model, gpu = find_model(first.text("model")), find_gpu(first.text("gpu"))
-    if isinstance(model, DataError):
-        refuse(first.path, first.place("model"), model.got, model.want)
-    if isinstance(gpu, DataError):
-        refuse(first.path, first.place("gpu"), gpu.got, gpu.want)
+    model = found(find_model(first.text("model")), first, "model")
+    gpu = found(find_gpu(first.text("gpu")), first, "gpu")
     engine = Engine(
         max_num_seqs=first.integer("max_num_seqs", 1, 10**6),
         max_num_batched_tokens=first.integer("max_num_batched_tokens", 1, 10**7),

@@ -13,6 +13,7 @@ from evaluators.fields import Fields, UnreadableError, did_you_mean, read_toml, 
 
 FOLDER = Path(__file__).parent / "catalogue"
 DEFAULT_GPU = "H100-SXM-80GB"
+PRECISION_BYTES = {"FP16": 2.0, "BF16": 2.0, "FP8": 1.0, "INT8": 1.0, "INT4": 0.5}
 
 _VARIANT_WORDS = frozenset({"hf", "instruct", "chat", "it", "base"})
 _ONE_BYTE = re.compile(r"-(fp8|w8a8|int8|w8a16)(-.*)?$")
@@ -55,7 +56,7 @@ def project_catalogue() -> Catalogue:
     """Return the project's own catalogue; its files belong to the project, so an error in them is a bug."""
     catalogue = load_catalogue()
     if isinstance(catalogue, DataError):
-        raise TypeError(str(catalogue))
+        raise RuntimeError(str(catalogue))
     return catalogue
 
 
@@ -83,7 +84,8 @@ def find_model(name: str, catalogue: Catalogue | None = None) -> Model | DataErr
         if model is not None and pattern.search(plain):
             return with_weight_bytes(model, size)
     names = sorted({model.name for model in known.values()})
-    want = f"a model of the catalogue{did_you_mean(name.rsplit('/', 1)[-1], names)}"
+    meant = did_you_mean(name.rsplit("/", 1)[-1], names)
+    want = f"a model of the catalogue{meant or ' (models.toml), or one described by its config.json or a TOML file'}"
     return DataError("catalogue", "model", f"`{name[:100]}`", want)
 
 
@@ -94,13 +96,23 @@ def with_weight_bytes(model: Model, size: float) -> Model:
     return replace(model, name=bare + suffix, weight_bytes_per_param=size)
 
 
+def stated_weight_bytes(at: Fields, key: str = "precision") -> float:
+    """Return the bytes per weight of a field such as ``FP8``.
+
+    Raises:
+        UnreadableError: a precision that is not in `PRECISION_BYTES`.
+    """
+    size = PRECISION_BYTES.get(at.text(key).upper())
+    return at.wrong(key, f"one of {', '.join(PRECISION_BYTES)}") if size is None else size
+
+
 def find_gpu(name: str, catalogue: Catalogue | None = None) -> Gpu | DataError:
     """Return the GPU of a name or alias such as ``H100``, in any case."""
     known = dict((catalogue or project_catalogue()).gpus)
     if (gpu := known.get(_gpu_key(name))) is not None:
         return gpu
     names = sorted({gpu.name for gpu in known.values()})
-    want = f"a GPU of the catalogue{did_you_mean(name, names)}"
+    want = f"a GPU of the catalogue{did_you_mean(name, names) or ': ' + ', '.join(names)}"
     return DataError("catalogue", "gpu", f"`{name[:100]}`", want)
 
 

@@ -8,20 +8,23 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import yaml
 
 from evaluators.experiment import DataError
 
+T = TypeVar("T")
+
 MAX_JSON_BYTES = 4 << 20
 MAX_TABLE_BYTES = 16 << 20
 MAX_SETTINGS_BYTES = 128 << 10
 """Cap on YAML and TOML files, which hold a page of settings; their parsers are slow."""
+MAX_YAML_DEPTH = 20
 
 
 class UnreadableError(Exception):
@@ -37,18 +40,26 @@ def refuse(path: str | Path, field: str, got: str, want: str) -> NoReturn:
     raise UnreadableError(DataError(str(path), field, got, want))
 
 
-def did_you_mean(name: str, known: list[str]) -> str:
-    """Return ``; did you mean `x`?`` for the nearest known name, or nothing."""
+def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+    """Return the known name most like this one, or None where none is alike enough."""
     folded = {entry.lower(): entry for entry in known}
-    near = get_close_matches(name.lower(), list(folded), n=1, cutoff=0.6)
-    return f"; did you mean `{folded[near[0]]}`?" if near else ""
+    near = get_close_matches(name.lower()[:200], list(folded), n=1, cutoff=cutoff)
+    return folded[near[0]] if near else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean `x`?`` for the nearest known name, or nothing."""
+    near = nearest(name, known, 0.6)
+    return f"; did you mean `{near}`?" if near else ""
 
 
 def shown(value: object) -> str:
     """Return a short text of a value for an error message; never expands a container."""
     if isinstance(value, Mapping | list | tuple):
         return f"a {type(value).__name__} of {len(value)}"
-    text = str(value) if isinstance(value, int | float) and abs(value) < 1e300 else ascii(value)[:200]
+    if isinstance(value, int) and abs(value) > 10**50:
+        return "a whole number of more than 50 digits"
+    text = str(value) if isinstance(value, int | float) else ascii(value[:200] if isinstance(value, str) else value)
     return f"`{text}`" if len(text) <= 60 else f"`{text[:57]}...`"
 
 
@@ -93,8 +104,8 @@ class Fields:
 
     def _value(self, key: str, want: str) -> object:
         if not self.has(key):
-            near = did_you_mean(key, [k for k in self.values if isinstance(k, str) and self.has(k)])
-            refuse(self.path, self.place(key), "nothing", want + near.replace("did you mean", "is it"))
+            near = nearest(key, self.values, 0.85)
+            refuse(self.path, self.place(key), "nothing" + (f", but `{near}`" if near not in {None, key} else ""), want)
         return self.values[key]
 
     def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
@@ -176,6 +187,13 @@ def as_fields(path: str, value: object, prefix: str = "") -> Fields:
     return Fields(path, value, prefix)
 
 
+def found(value: T | DataError, at: Fields, key: str) -> T:
+    """Return a looked-up value; where the look-up failed, refuse the field that named it."""
+    if isinstance(value, DataError):
+        refuse(at.path, at.place(key), value.got, value.want)
+    return value
+
+
 def read_json(path: Path) -> Fields:
     """Return the object that a JSON file holds."""
     text = read_text(path, MAX_JSON_BYTES)
@@ -196,8 +214,7 @@ def read_yaml(path: Path) -> Fields:
     """Return the mapping that a YAML file holds; aliases are refused before anything is built."""
     text = read_text(path, MAX_SETTINGS_BYTES)
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            refuse(path, "file", "a YAML alias", "plain YAML without `*alias`")
+        _refuse_costly_yaml(path, text)
         value = yaml.safe_load(text)
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
@@ -206,6 +223,17 @@ def read_yaml(path: Path) -> Fields:
     except (RecursionError, ValueError, OverflowError, TypeError) as problem:
         refuse(path, "file", type(problem).__name__, "YAML nested a few levels deep, with values of ordinary size")
     return as_fields(str(path), value)
+
+
+def _refuse_costly_yaml(path: Path, text: str) -> None:
+    """Refuse aliases, which can grow without bound, and deep nesting, which takes quadratic time."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            refuse(path, "file", "a YAML alias", "plain YAML without `*alias`")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_YAML_DEPTH:
+            refuse(path, "file", f"more than {MAX_YAML_DEPTH} levels", "YAML nested a few levels deep")
 
 
 def read_toml(path: Path) -> Fields:

@@ -9,7 +9,7 @@ from evaluators.catalogue import check_model
 from evaluators.experiment import DataError, Model
 from evaluators.fields import Fields, UnreadableError, did_you_mean, read_json
 
-DENSE = frozenset({"llama", "mistral", "ministral", "qwen2", "qwen3", "phi3", "yi", "granite", "aquila"})
+DENSE = frozenset({"llama", "mistral", "qwen2", "qwen3", "phi3", "yi", "granite"})
 SPARSE = frozenset({"mixtral", "qwen2_moe", "qwen3_moe", "llama4", "llama4_text"})
 KNOWN = DENSE | SPARSE
 
@@ -93,7 +93,9 @@ def _mlps(at: Fields, kind: str, layers: int) -> tuple[int, _Moe]:
     if kind in {"llama4", "llama4_text"}:
         step = at.integer("interleave_moe_layer_step", 1, 1000, 1)
         experts = at.integer("num_local_experts", 1, 4096)
-        return at.integer("intermediate_size_mlp", 1, 1 << 22), _Moe(layers // step, experts, per_token, width, width)
+        listed = _layer_list(at, "moe_layers")
+        sparse_layers = len(listed) if listed else layers // step
+        return at.integer("intermediate_size_mlp", 1, 1 << 22), _Moe(sparse_layers, experts, per_token, width, width)
     step = at.integer("decoder_sparse_step", 1, 1000, 1)
     dense_only = _layer_list(at, "mlp_only_layers")
     sparse_layers = sum(1 for layer in range(layers) if (layer + 1) % step == 0 and layer not in dense_only)

@@ -9,14 +9,15 @@ Its inter-token latency counts blank lines too and is half of the truth, so the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
+from math import sqrt
 from pathlib import Path
-from statistics import NormalDist
 
 from evaluators.assembly import complete
-from evaluators.catalogue import DEFAULT_GPU, Catalogue, find_gpu, find_model, with_weight_bytes
+from evaluators.catalogue import DEFAULT_GPU, Catalogue, find_gpu, find_model, stated_weight_bytes, with_weight_bytes
 from evaluators.experiment import DataError, Engine, Experiment, Gpu, Latency, Model, Observed, Stage, Workload
-from evaluators.fields import Fields, UnreadableError, read_json, read_yaml, refuse
+from evaluators.fields import Fields, UnreadableError, found, nearest, read_json, read_yaml, refuse
 from evaluators.hf_config import read_hf_config
 from evaluators.workloads import named_in, shared_prefix_tokens
 
@@ -24,17 +25,19 @@ MAX_STAGES = 100
 MAX_TOKENS = 10_000_000
 US_PER_S = 1e6
 
-_QUANTILES = {"min": 0.0, "p1": 0.01, "p5": 0.05, "p10": 0.1, "p25": 0.25, "median": 0.5, "p75": 0.75, "p90": 0.9}
-_QUANTILES |= {"p95": 0.95, "p99": 0.99, "max": 1.0}
-_INNER = {name: p for name, p in _QUANTILES.items() if 0.0 < p < 1.0}
-_PRECISION_BYTES = {"fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
+_LEVELS = {"min": 0.0, "p1": 0.01, "p5": 0.05, "p10": 0.1, "p25": 0.25, "median": 0.5, "p75": 0.75, "p90": 0.9}
+_LEVELS |= {"p95": 0.95, "p99": 0.99, "max": 1.0}
+_CONFIG_KEYS = frozenset({"model", "tensor_parallelism", "max_model_len", "max_num_batched_tokens", "max_num_seqs"})
+_CONFIG_KEYS |= {"app", "gpu", "hardware", "precision", "kv_blocks", "block_size", "gpu_memory_utilization"}
+_CONFIG_KEYS |= {"enable_prefix_caching", "cpu_offload", "workload"}
 
 
 def read_folder(folder: str | Path, catalogue: Catalogue | None = None) -> Experiment | DataError:
     """Return the experiment of one run folder.
 
-    Optional keys of exp-config.yaml beside those of the public runs: ``gpu`` (default H100-SXM-80GB), ``precision``,
-    ``kv_blocks``, ``block_size``, ``gpu_memory_utilization``, ``enable_prefix_caching``, ``cpu_offload``, ``workload``.
+    Optional keys of exp-config.yaml beside those of the public runs: ``gpu`` or ``hardware`` (default H100-SXM-80GB,
+    the GPU of those runs), ``precision``, ``kv_blocks``, ``block_size``, ``gpu_memory_utilization``,
+    ``enable_prefix_caching``, ``cpu_offload``, ``workload``. Keys beyond these are named in the experiment's notes.
     A config.json in the folder (Hugging Face's) describes a model that the catalogue lacks.
     """
     try:
@@ -80,7 +83,6 @@ def _deployment(name: str, config: Fields, folder: Path, catalogue: Catalogue | 
         block_size=config.integer("block_size", 1, 4096, 16),
         prefix_caching=config.flag("enable_prefix_caching", True),
     )
-    offload = config.flag("cpu_offload", False)
     experiment = Experiment(
         name=name,
         model=_model(config, folder, catalogue),
@@ -88,33 +90,43 @@ def _deployment(name: str, config: Fields, folder: Path, catalogue: Catalogue | 
         tp=config.integer("tensor_parallelism", 1, 64),
         engine=engine,
         workload=workload,
-        notes=("KV cache offloaded to the CPU",) if offload else (),
+        notes=_notes(config),
     )
     share = config.number("gpu_memory_utilization", 0.05, 1.0, 0.9)
     blocks = config.integer("kv_blocks", 1, 10**9) if config.has("kv_blocks") else None
     return complete(experiment, measured_kv_blocks=blocks, memory_share=share)
 
 
+def _notes(config: Fields) -> tuple[str, ...]:
+    """Return what a reader of the figures should know; refuse a misspelt optional key."""
+    notes = ["KV cache offloaded to the CPU"] if config.flag("cpu_offload", False) else []
+    unused = sorted(set(config.values) - _CONFIG_KEYS)
+    for key in unused:
+        if near := nearest(key, _CONFIG_KEYS, 0.85):
+            refuse(config.path, key[:100], "an unknown key", f"`{near}`, or a name less like it")
+    if unused:
+        notes.append(f"keys of exp-config.yaml not used: {', '.join(unused)}"[:300])
+    return tuple(notes)
+
+
 def _model(config: Fields, folder: Path, catalogue: Catalogue | None) -> Model:
     name = config.text("model")
     own = folder / "config.json"
-    model = read_hf_config(own, name=name.rsplit("/", 1)[-1]) if own.is_file() else find_model(name, catalogue)
-    if isinstance(model, DataError):
-        error = model if own.is_file() else DataError(config.path, "model", model.got, model.want)
-        raise UnreadableError(error)
+    if own.exists():
+        described = read_hf_config(own, name=name.rsplit("/", 1)[-1])
+        if isinstance(described, DataError):
+            raise UnreadableError(described)
+        model = described
+    else:
+        model = found(find_model(name, catalogue), config, "model")
     if not config.has("precision"):
         return model
-    precision = config.text("precision").lower()
-    if precision not in _PRECISION_BYTES:
-        config.wrong("precision", f"one of {sorted(_PRECISION_BYTES)}")
-    return with_weight_bytes(model, _PRECISION_BYTES[precision])
+    return with_weight_bytes(model, stated_weight_bytes(config))
 
 
 def _gpu(config: Fields, catalogue: Catalogue | None) -> Gpu:
-    gpu = find_gpu(config.text("gpu", DEFAULT_GPU), catalogue)
-    if isinstance(gpu, DataError):
-        raise UnreadableError(DataError(config.path, "gpu", gpu.got, gpu.want))
-    return gpu
+    key = "gpu" if config.has("gpu") else "hardware"
+    return found(find_gpu(config.text(key, DEFAULT_GPU), catalogue), config, key)
 
 
 def _shape(profile: Fields) -> Fields:
@@ -140,11 +152,11 @@ def _loads(profile: Fields) -> list[tuple[float, float]]:
 
 def _stage_files(results: Path, wanted: int) -> list[Path]:
     """Return the result file of each stage, in order; as many as the profile has stages."""
-    found = {path.name for path in results.glob("stage_*_lifecycle_metrics.json")} if results.is_dir() else set()
+    present = {path.name for path in results.glob("stage_*_lifecycle_metrics.json")} if results.is_dir() else set()
     names = [f"stage_{n}_lifecycle_metrics.json" for n in range(wanted)]
-    if found != set(names):
-        missing, extra = sorted(set(names) - found), sorted(found - set(names))
-        got = f"{len(found)} stage files" + (f", without {missing[0]}" if missing else f", among them {extra[0]}")
+    if present != set(names):
+        missing, extra = sorted(set(names) - present), sorted(present - set(names))
+        got = f"{len(present)} stage files" + (f", without {missing[0]}" if missing else f", among them {extra[0]}")
         refuse(results, "stage files", got, f"stage_0 to stage_{wanted - 1}, one for each stage of profile.yaml")
     return [results / name for name in names]
 
@@ -191,17 +203,18 @@ def _latency(at: Fields) -> Latency:
 def _prompt_lengths(results: list[tuple[Stage, Fields]]) -> tuple[float, float]:
     """Return mean and standard deviation of the prompt lengths: those of the stage with the most successes."""
     _, at = max(results, key=lambda pair: pair[0].observed.succeeded if pair[0].observed else 0)
-    values = {name: at.number(name, 1, MAX_TOKENS) for name in _INNER}
-    return at.number("mean", 1, MAX_TOKENS), spread(values)
+    mean = at.number("mean", 1, MAX_TOKENS)
+    return mean, spread({level: at.number(name, 1, MAX_TOKENS) for name, level in _LEVELS.items()}, mean)
 
 
-def spread(quantiles: dict[str, float]) -> float:
-    """Estimate a standard deviation from named quantiles: the slope of a line through them over normal scores."""
-    scores = {name: NormalDist().inv_cdf(_INNER[name]) for name in quantiles}
-    centre = sum(quantiles.values()) / len(quantiles)
-    mean_score = sum(scores.values()) / len(scores)
-    cross = sum((scores[name] - mean_score) * (value - centre) for name, value in quantiles.items())
-    return max(0.0, cross / sum((score - mean_score) ** 2 for score in scores.values()))
+def spread(quantiles: Mapping[float, float], mean: float) -> float:
+    """Return the standard deviation of a distribution given by quantiles at rising levels from 0 to 1.
+
+    The quantile function q is taken as linear in between: variance = integral of (q(p) - mean)^2 over p.
+    """
+    points = [(level, value - mean) for level, value in quantiles.items()]
+    pairs = pairwise(points)
+    return sqrt(sum((p1 - p0) * (a * a + a * b + b * b) / 3 for (p0, a), (p1, b) in pairs))
 
 
 def _check_summary(file: Path, stages: list[Stage]) -> None:

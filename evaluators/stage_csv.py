@@ -10,76 +10,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evaluators.assembly import complete
-from evaluators.catalogue import Catalogue, find_gpu, find_model, with_weight_bytes
+from evaluators.catalogue import Catalogue, find_gpu, find_model, stated_weight_bytes, with_weight_bytes
 from evaluators.experiment import DataError, Engine, Experiment, Latency, Observed, Stage, Workload
-from evaluators.fields import Fields, UnreadableError, refuse
+from evaluators.fields import Fields, UnreadableError, found
 from evaluators.tables import read_table
 from evaluators.workloads import LOADS, shared_prefix_tokens
 
 US_PER_MS = 1e3
 MAX_TOKENS = 10_000_000
-PROMPT_SPREAD = 0.011
+PROMPT_SPREAD = 0.010
 """Standard deviation of the prompt lengths over their mean, where the table has none: as in the public H100 runs."""
 
-REQUIRED = frozenset(
-    {
-        "experiment",
-        "stage",
-        "workload",
-        "model",
-        "gpu",
-        "tp",
-        "precision",
-        "max_num_batched_tokens",
-        "cpu_offload",
-        "kv_blocks_total",
-        "rate_rps",
-        "prompt_tokens",
-        "output_tokens",
-        "e2e_ms",
-        "ttft_ms",
-        "tpot_ms",
-        "e2e_p90",
-        "e2e_p99",
-        "ttft_p90",
-        "ttft_p99",
-    }
-)
-OPTIONAL = frozenset(
-    {
-        "duration_s",
-        "shared_prefix_tokens",
-        "prompt_tokens_std",
-        "requests",
-        "succeeded",
-        "max_num_seqs",
-        "max_model_len",
-        "block_size",
-        "e2e_p10",
-        "e2e_p50",
-        "ttft_p10",
-        "ttft_p50",
-    }
-)
-PRECISION_BYTES = {"FP16": 2.0, "BF16": 2.0, "FP8": 1.0, "INT8": 1.0, "INT4": 0.5}
-
-_PER_EXPERIMENT = (
-    "workload",
-    "model",
-    "gpu",
-    "tp",
-    "precision",
-    "max_num_batched_tokens",
-    "cpu_offload",
-    "kv_blocks_total",
-    "prompt_tokens",
-    "output_tokens",
-    "shared_prefix_tokens",
-    "prompt_tokens_std",
-    "max_num_seqs",
-    "max_model_len",
-    "block_size",
-)
+_PER_STAGE = {"stage", "rate_rps", "e2e_ms", "ttft_ms", "tpot_ms", "e2e_p90", "e2e_p99", "ttft_p90", "ttft_p99"}
+_PER_STAGE_OPTIONAL = {"duration_s", "requests", "succeeded", "e2e_p10", "e2e_p50", "ttft_p10", "ttft_p50"}
+_COMMON = {"workload", "model", "gpu", "tp", "precision", "max_num_batched_tokens", "cpu_offload", "kv_blocks_total"}
+_COMMON |= {"prompt_tokens", "output_tokens"}
+_COMMON_OPTIONAL = {"shared_prefix_tokens", "prompt_tokens_std", "max_num_seqs", "max_model_len", "block_size"}
+REQUIRED = frozenset({"experiment"} | _PER_STAGE | _COMMON)
+OPTIONAL = frozenset(_PER_STAGE_OPTIONAL | _COMMON_OPTIONAL)
+_PER_EXPERIMENT = tuple(sorted(_COMMON | _COMMON_OPTIONAL))
 
 
 def read_stages(path: str | Path, catalogue: Catalogue | None = None) -> tuple[Experiment, ...] | DataError:
@@ -101,17 +50,11 @@ def _experiment(name: str, rows: Sequence[Fields], catalogue: Catalogue | None) 
         for key in _PER_EXPERIMENT:
             if row.values.get(key) != first.values.get(key):
                 row.wrong(key, f"`{first.values.get(key)}` as in stage 0 of `{name}`")
-    model = find_model(first.text("model"), catalogue)
-    gpu = find_gpu(first.text("gpu"), catalogue)
-    for key, found in (("model", model), ("gpu", gpu)):
-        if isinstance(found, DataError):
-            refuse(first.path, first.place(key), found.got, found.want)
-    assert not isinstance(model, DataError)
-    assert not isinstance(gpu, DataError)
+    model = found(find_model(first.text("model"), catalogue), first, "model")
     experiment = Experiment(
         name=name,
-        model=with_weight_bytes(model, _weight_bytes(first)),
-        gpu=gpu,
+        model=with_weight_bytes(model, stated_weight_bytes(first)),
+        gpu=found(find_gpu(first.text("gpu"), catalogue), first, "gpu"),
         tp=first.integer("tp", 1, 64),
         engine=_engine(first),
         workload=_workload(first, tuple(_stage(row) for row in rows)),
@@ -119,13 +62,6 @@ def _experiment(name: str, rows: Sequence[Fields], catalogue: Catalogue | None) 
     )
     blocks = first.integer("kv_blocks_total", 1, 10**9) if first.has("kv_blocks_total") else None
     return complete(experiment, measured_kv_blocks=blocks)
-
-
-def _weight_bytes(row: Fields) -> float:
-    size = PRECISION_BYTES.get(row.text("precision").upper())
-    if size is None:
-        row.wrong("precision", f"one of {sorted(PRECISION_BYTES)}")
-    return size
 
 
 def _engine(row: Fields) -> Engine:
@@ -172,19 +108,19 @@ def _stage(row: Fields) -> Stage:
 
 def _latency(row: Fields, what: str) -> Latency:
     mean_us = row.number(f"{what}_ms", 1e-6, 1e9) * US_PER_MS
-    found: list[float | None] = []
+    quantiles: list[float | None] = []
     last_us = 0.0
     for name in ("p10", "p50", "p90", "p99"):
         key = f"{what}_{name}"
         if not row.has(key) and key in OPTIONAL:
-            found.append(None)
+            quantiles.append(None)
             continue
         value_us = row.number(key, 0, 1e9) * US_PER_MS
         if value_us < last_us:
             row.wrong(key, f"at least the quantile before it, {last_us / US_PER_MS:g}")
-        found.append(value_us)
+        quantiles.append(value_us)
         last_us = value_us
-    return Latency(mean_us, *found)
+    return Latency(mean_us, *quantiles)
 
 
 def _notes(row: Fields) -> tuple[str, ...]:
@@ -193,4 +129,6 @@ def _notes(row: Fields) -> tuple[str, ...]:
         notes.append("KV cache offloaded to the CPU")
     if not row.has("prompt_tokens_std"):
         notes.append("spread of the prompt lengths assumed")
+    if unused := sorted(set(row.values) - REQUIRED - OPTIONAL):
+        notes.append(f"columns not used: {', '.join(unused)}"[:300])
     return tuple(notes)

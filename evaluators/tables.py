@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from evaluators.fields import MAX_TABLE_BYTES, Fields, did_you_mean, read_text, refuse
+from evaluators.fields import MAX_TABLE_BYTES, Fields, nearest, read_text, refuse
 
 MAX_ROWS = 100_000
 
 
 def read_table(path: Path, required: frozenset[str], optional: frozenset[str]) -> tuple[Fields, ...]:
-    """Return the rows of a table whose header holds every required column and none that is unknown.
+    """Return the rows of a table whose header holds every required column.
+
+    A column that is neither required nor optional is kept; one that looks like a misspelt optional column is refused.
 
     Raises:
         UnreadableError: no such file, broken CSV, missing, unknown or doubled columns, ragged rows, or no rows at all.
@@ -19,7 +21,7 @@ def read_table(path: Path, required: frozenset[str], optional: frozenset[str]) -
     text = read_text(path, MAX_TABLE_BYTES)
     if "\0" in text:
         refuse(path, "file", "a NUL character", "text")
-    lines = text.splitlines()
+    lines = text.replace("\r\n", "\n").split("\n")
     above = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
     try:
         rows = list(csv.reader(lines[above:], strict=True))
@@ -28,7 +30,7 @@ def read_table(path: Path, required: frozenset[str], optional: frozenset[str]) -
     if not rows:
         refuse(path, "header", "an empty file", f"a header with {', '.join(sorted(required))}")
     header = [name.strip() for name in rows[0]]
-    _check_header(path, header, required, required | optional)
+    _check_header(path, header, required, optional)
     filled = [(n, row) for n, row in enumerate(rows[1:], start=above + 2) if row]
     if not 1 <= len(filled) <= MAX_ROWS:
         refuse(path, "rows", str(len(filled)), f"1 to {MAX_ROWS} rows under the header")
@@ -41,13 +43,15 @@ def read_table(path: Path, required: frozenset[str], optional: frozenset[str]) -
     )
 
 
-def _check_header(path: Path, header: list[str], required: frozenset[str], known: frozenset[str]) -> None:
-    for name in header:
-        if name not in known:
-            want = f"one of {sorted(known)}{did_you_mean(name, sorted(known))}"
-            refuse(path, "header", f"an unknown column `{name[:60]}`", want)
+def _check_header(path: Path, header: list[str], required: frozenset[str], optional: frozenset[str]) -> None:
     if len(set(header)) < len(header):
         twice = next(name for name in header if header.count(name) > 1)
         refuse(path, "header", f"`{twice}` twice", "each column once")
     if missing := sorted(required - set(header)):
-        refuse(path, "header", f"no column `{missing[0]}`", f"the columns {', '.join(sorted(required))}")
+        near = nearest(missing[0], [name for name in header if name not in required], 0.7)
+        got = f"no column `{missing[0]}`" + (f", but `{near}`" if near else "")
+        refuse(path, "header", got, f"the columns {', '.join(sorted(required))}")
+    for name in header:
+        near = None if name in required | optional else nearest(name, optional, 0.85)
+        if near:
+            refuse(path, "header", f"an unknown column `{name[:60]}`", f"`{near}`, or a name less like it")
