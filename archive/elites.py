@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from archive.random_state import lent_random_state
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -151,7 +153,8 @@ class Archive:
                 f"got capacity={capacity}; want more than {self.axes.cells} cells x {islands} islands, "
                 f"at most {LARGEST_CAPACITY}"
             )
-        from archive.database import IslandDatabase
+        with lent_random_state(0):  # the import itself draws
+            from archive.database import IslandDatabase
 
         self.islands = islands
         self.migration_interval = migration_interval

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from dataclasses import replace
@@ -219,15 +218,36 @@ def test_most_parents_hold_a_cell_however_crowded_one_cell_is() -> None:
     assert len(set(parents)) > 40
 
 
-def test_the_callers_random_states_are_left_alone() -> None:
-    random.seed(5)
-    np.random.seed(5)
-    plain, legacy = random.getstate(), np.random.get_state()[1].copy()  # type: ignore[union-attr]
-    archive = filled(60)
-    archive.sample(0, np.random.default_rng(1), 3)
-    archive.migrate(10, np.random.default_rng(1))
-    assert random.getstate() == plain
-    assert np.array_equal(np.random.get_state()[1], legacy)
+USES_EVERYTHING = """
+import random
+import numpy as np
+from archive import Archive, frontier, select
+from tests.archive.samples import random_elite
+
+random.seed(5)
+np.random.seed(5)
+plain, legacy = random.getstate(), np.random.get_state()[1].copy()
+archive, rng = Archive(), np.random.default_rng(1)
+for number in range(60):
+    archive.insert(random_elite(number, rng), number % 4)
+archive.sample(0, rng, 3)
+assert archive.migrate(10, rng) > 0
+assert frontier(archive)
+assert select(archive, 5, rng)
+assert random.getstate() == plain
+assert np.array_equal(np.random.get_state()[1], legacy)
+"""
+
+
+def test_the_callers_random_states_are_left_alone_imports_included() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", USES_EVERYTHING],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
