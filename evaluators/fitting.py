@@ -1,0 +1,97 @@
+"""Constants of a structure: bounded least squares on the mean field, steered by the full simulator.
+
+The mean field is cheap and smooth but a little off; the full simulator is right but kinked. So the constants are
+fitted on the mean field with each prediction multiplied by what the simulator gave over what the mean field gave at
+the last constants (space mapping), which converges to the simulator's own optimum in two or three rounds.
+Source: Bandler et al., Space mapping technique for electromagnetic optimization, 1994.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from evaluators.compiled import Compiled, evaluate_steps, output_token_us
+from evaluators.meanfield import METRICS, MeanField, predict
+from evaluators.simulation import DEFAULT_QUEUEING_US
+
+F64 = NDArray[np.float64]
+WEIGHTS = {"e2e": 1.0, "ttft": 0.2, "tpot": 1.0}
+"""What a relative error of each metric counts in fit and score; first tokens carry the most that no program can know."""
+ROBUST_SCALE = 0.01
+"""Relative error above which a residual counts linearly instead of quadratically."""
+LARGEST = 1e3
+"""Residual of a prediction that is not finite or absurd; relative errors beyond it say nothing more."""
+MOST_EVALUATIONS = 400
+START_SPREAD = 1.0
+"""Standard deviation of the log of the factors between two starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Fitted constants in the order of ``program.constants``, and their weighted mean absolute error in the mean field."""
+
+    constants: F64
+    error: float
+
+
+def mean_field_prediction(compiled: Compiled, field: MeanField, constants: F64) -> F64:
+    """Return (len(METRICS), rows) mean-field predictions [us]; not finite where the program is not."""
+    times = np.empty(field.steps.shape[0])
+    evaluate_steps(compiled.step, field.steps, constants, times)
+    queueing = DEFAULT_QUEUEING_US if compiled.queueing is None else compiled.queueing(field.requests, constants)
+    with np.errstate(all="ignore"):
+        return predict(field, times, queueing, output_token_us(compiled, constants))
+
+
+def relative_errors(predicted: F64, observed: F64) -> F64:
+    """Return predicted / observed - 1, clipped to ``LARGEST`` and with anything not finite there."""
+    with np.errstate(all="ignore"):
+        errors = predicted / observed - 1.0
+    return np.clip(np.where(np.isfinite(errors), errors, LARGEST), -LARGEST, LARGEST)
+
+
+def weighted_error(errors: F64) -> float:
+    """Return the weighted mean of absolute relative errors (len(METRICS), rows)."""
+    weights = np.array([WEIGHTS[metric] for metric in METRICS])
+    return float(weights @ np.mean(np.abs(errors), axis=1) / weights.sum())
+
+
+def _bounds(start: F64) -> tuple[F64, F64]:
+    """Let each constant keep its sign: a time that turned negative would predict well and mean nothing."""
+    return np.where(start < 0.0, -np.inf, 0.0), np.where(start < 0.0, 0.0, np.inf)
+
+
+def fit(
+    compiled: Compiled, field: MeanField, start: F64, ratio: F64, rng: np.random.Generator, *, starts: int = 3
+) -> Fit:
+    """Fit the constants from ``start`` and a few seeded perturbations of it.
+
+    Args: start: (k,) constants; ratio: (len(METRICS), rows) simulator over mean field at the last constants, 1 before.
+    """
+    scale = np.sqrt(np.array([WEIGHTS[metric] for metric in METRICS]))[:, None]
+
+    def residuals(constants: F64) -> F64:
+        errors = relative_errors(mean_field_prediction(compiled, field, constants) * ratio, field.observed)
+        return np.ravel(scale * errors)
+
+    def error(constants: F64) -> float:
+        return weighted_error(residuals(constants).reshape(len(METRICS), -1) / scale)
+
+    best = Fit(start, error(start))
+    if len(start) == 0:
+        return best
+    for number in range(starts):
+        factors = np.exp(rng.normal(0.0, START_SPREAD, size=len(start))) if number else np.ones(len(start))
+        first = np.where(start == 0.0, 1e-6, start * factors)
+        solution = least_squares(
+            residuals, first, bounds=_bounds(start), x_scale="jac", loss="soft_l1", f_scale=ROBUST_SCALE,
+            max_nfev=MOST_EVALUATIONS // (len(start) + 1),
+        )  # fmt: skip
+        reached = error(solution.x)
+        if reached < best.error:
+            best = Fit(solution.x, reached)
+    return best
