@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numba.core.types.function_type import CompileResultWAP
 from numpy.typing import NDArray
 
 from evaluators.features import FEATURE_NAMES, REQUEST_NAMES
 from evaluators.jit import kernel
 from evaluators.simulation import Timing
+from evaluators.simulator import SIGNATURE
 from evaluators.simulator import Program as StepKernel
 from translate.ir import Program
 from translate.to_numba import compile_numba
@@ -20,6 +23,14 @@ from translate.to_numpy import compile_numpy
 F64 = NDArray[np.float64]
 Columns = Callable[[F64, F64], F64]
 DEFAULT_OUTPUT_TOKEN_US = 2.0
+
+
+def as_argument(function: Any) -> StepKernel:
+    """Return a compiled function as a value of its function type.
+
+    A dispatcher would be its own type, and every kernel that takes one would be compiled again for each program.
+    """
+    return CompileResultWAP(function.get_compile_result(SIGNATURE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +53,7 @@ def compile_program(program: Program) -> Compiled:
 
     return Compiled(
         program=program,
-        step=compile_numba(program, "predict_step_time", FEATURE_NAMES),
+        step=as_argument(compile_numba(program, "predict_step_time", FEATURE_NAMES)),
         queueing=columns("predict_queueing_time", REQUEST_NAMES),
         output_token=columns("predict_output_token_time", ()),
         scheduling=columns("predict_scheduling_time", ()),
