@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -133,3 +133,26 @@ def score(compiled: Compiled, constants: F64, scenes: Sequence[Scene]) -> Score 
                 return row
             rows.append(row)
     return Score(tuple(rows)) if rows else Unscorable("the dataset has no observed stage")
+
+
+def score_json(result: Score) -> dict[str, object]:
+    """Return a score as plain JSON values: errors as fractions, latencies in us."""
+    return {
+        "error": {metric: result.mean(metric) for metric in WEIGHTS},
+        "median": {metric: result.median(metric) for metric in WEIGHTS},
+        "worst3": result.worst3,
+        "bias": result.bias,
+        "rows": [_row_json(row) for row in result.rows],
+    }
+
+
+def _row_json(row: Row) -> dict[str, object]:
+    return {
+        "name": row.experiment,
+        "stage": row.stage,
+        "requests": row.requests,
+        "succeeded": row.succeeded,
+        **{metric: row.error(metric) for metric in WEIGHTS},
+        "predicted": {"e2e": asdict(row.e2e), "ttft": asdict(row.ttft), "tpot_us": row.tpot_us},
+        "observed": {"e2e": asdict(row.observed.e2e), "ttft": asdict(row.observed.ttft), "tpot_us": row.observed.tpot_us},
+    }
