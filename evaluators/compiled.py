@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -66,7 +67,7 @@ def _scalar(function: Columns | None, constants: F64, default: float) -> float:
     if function is None:
         return default
     value = float(function(np.empty((0, 1)), constants)[0])
-    return min(max(value, 0.0), 60e6) if value == value else 60e6
+    return 60e6 if math.isnan(value) else min(max(value, 0.0), 60e6)
 
 
 def output_token_us(compiled: Compiled, constants: F64) -> float:

@@ -20,7 +20,7 @@ from evaluators.simulation import DEFAULT_QUEUEING_US
 
 F64 = NDArray[np.float64]
 WEIGHTS = {"e2e": 1.0, "ttft": 0.2, "tpot": 1.0}
-"""What a relative error of each metric counts in fit and score; first tokens carry the most that no program can know."""
+"""What a relative error of each metric counts in fit and score; first tokens hold the most that no program knows."""
 ROBUST_SCALE = 0.01
 """Relative error above which a residual counts linearly instead of quadratically."""
 LARGEST = 1e3
@@ -32,7 +32,7 @@ START_SPREAD = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Fitted constants in the order of ``program.constants``, and their weighted mean absolute error in the mean field."""
+    """Fitted constants in the order of ``program.constants``, and their weighted error in the mean field."""
 
     constants: F64
     error: float

@@ -1,4 +1,4 @@
-"""What every usable step-time formula keeps, checked on batches of many models and GPUs before anything is fitted to it.
+"""What every usable step-time formula keeps, checked on batches of many models and GPUs, not only the measured ones.
 
 INV-M-1 positive, INV-M-5 softly monotone (more work takes no less time, under 5 % violations), INV-M-6 unbiased (mean
 signed error under 5 %). INV-M-2 and INV-M-3, deterministic and free of side effects, hold by construction of the
@@ -60,7 +60,11 @@ def _deployments() -> list[Experiment]:
     rng = stream(PROBE_SEED, "deployments")
     picked = rng.choice(len(choices), size=min(DEPLOYMENTS, len(choices)), replace=False)
     load = Workload("probe", 1, 1.0, 0.0, 0, ())
-    return [Experiment("probe", *choices[i], Engine(kv_blocks=1), load) for i in sorted(picked)]
+    deployments = []
+    for number in sorted(picked):
+        model, gpu, tp = choices[number]
+        deployments.append(Experiment("probe", model, gpu, tp, Engine(kv_blocks=1), load))
+    return deployments
 
 
 def _batches(rng: np.random.Generator) -> F64:
@@ -94,7 +98,7 @@ def probe() -> Probe:
     """Return the fixed probe set."""
     rng = stream(PROBE_SEED, "batches")
     more_decodes = {"decode_reqs": GROWTH, "kv_decode_sum": GROWTH}
-    more_context = {name: GROWTH for name in ("kv_sum", "kv_max", "kv_decode_sum", "kv_decode_max")}
+    more_context = dict.fromkeys(("kv_sum", "kv_max", "kv_decode_sum", "kv_decode_max"), GROWTH)
     kinds: list[list[F64]] = [[], [], [], []]
     for deployment in _deployments():
         physics, batches = physics_of(deployment), _batches(rng)

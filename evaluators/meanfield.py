@@ -55,16 +55,23 @@ class MeanField:
     steps_to_first_token: F64
 
 
-def _typical_steps(experiment: Experiment, stage: Stage, observed: Observed, cold_tokens: float, warm_tokens: float) -> F64:
+def _typical_steps(experiment: Experiment, stage: Stage, observed: Observed) -> F64:
     """Return the (len(BATCH_FIELDS), TYPICAL_STEPS) batches of one stage."""
+    cold_tokens, warm_tokens = _cold_and_warm_tokens(experiment)
     prompt, output = experiment.workload.prompt_tokens, experiment.workload.output_tokens
     per_step = stage.rate_per_s * observed.tpot_us / 1e6
     decodes = max(per_step * (output - 1), 0.5)
     mean = prompt + max(output - 2, 0) / 2.0
     square, longest = mean * mean + output * output / 12.0, prompt + max(output - 2, 0)
     prefills = per_step / (1.0 - np.exp(-per_step))
+    kinds = (
+        (1.0 - SPREAD, 0.0, 0.0),
+        (1.0 + SPREAD, 0.0, 0.0),
+        (1.0, prefills, warm_tokens),
+        (1.0, 1.0, cold_tokens),
+    )
     batches = []
-    for scale, count, tokens in ((1 - SPREAD, 0.0, 0.0), (1 + SPREAD, 0.0, 0.0), (1, prefills, warm_tokens), (1, 1.0, cold_tokens)):
+    for scale, count, tokens in kinds:
         n = decodes * scale
         cached = max(prompt - tokens, 0.0) if count else 0.0
         batches.append(
@@ -104,7 +111,7 @@ def mean_field(experiments: Sequence[Experiment]) -> MeanField:
     physics: dict[str, Physics] = {}
     for experiment, _, stage, observed in rows:
         constants = physics.setdefault(experiment.name, physics_of(experiment))
-        blocks.append(features_of(constants, _typical_steps(experiment, stage, observed, *_cold_and_warm_tokens(experiment))))
+        blocks.append(features_of(constants, _typical_steps(experiment, stage, observed)))
         requests.append(request_features_of(constants, np.array([experiment.workload.prompt_tokens])))
     rate = np.array([stage.rate_per_s / 1e6 for _, _, stage, _ in rows])
     tokens = np.array([max(experiment.workload.output_tokens - 1, 1) for experiment, *_ in rows], dtype=np.float64)
@@ -144,5 +151,6 @@ def predict(field: MeanField, step_us: F64, queueing_us: F64 | float, output_tok
     waiting = 1.0 + field.steps_to_first_token * field.rate_per_us * cycle
     ttft = queueing_us + field.steps_to_first_token * cycle + (warm - cycle) + output_token_us * (running + 1.0)
     ttft = ttft + extra * waiting
-    decoding = field.decode_tokens * cycle + COMPLETION_US - output_token_us * running + extra * (running + 1.0 - waiting)
+    decoding = field.decode_tokens * cycle + COMPLETION_US - output_token_us * running
+    decoding = decoding + extra * (running + 1.0 - waiting)
     return np.stack([ttft + decoding, ttft, decoding / field.decode_tokens])

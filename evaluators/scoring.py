@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from evaluators.compiled import Compiled, F64, timing_of
+from evaluators.compiled import F64, Compiled, timing_of
 from evaluators.experiment import Latency, Observed
 from evaluators.fitting import WEIGHTS
 from evaluators.simulation import Scene, StageOutcome, StepTooLong, simulate
@@ -147,6 +147,7 @@ def score_json(result: Score) -> dict[str, object]:
 
 
 def _row_json(row: Row) -> dict[str, object]:
+    observed = row.observed
     return {
         "name": row.experiment,
         "stage": row.stage,
@@ -154,5 +155,5 @@ def _row_json(row: Row) -> dict[str, object]:
         "succeeded": row.succeeded,
         **{metric: row.error(metric) for metric in WEIGHTS},
         "predicted": {"e2e": asdict(row.e2e), "ttft": asdict(row.ttft), "tpot_us": row.tpot_us},
-        "observed": {"e2e": asdict(row.observed.e2e), "ttft": asdict(row.observed.ttft), "tpot_us": row.observed.tpot_us},
+        "observed": {"e2e": asdict(observed.e2e), "ttft": asdict(observed.ttft), "tpot_us": observed.tpot_us},
     }

@@ -140,8 +140,8 @@ def evolve(plan: Plan, seeds: Sequence[Program], state: State, ledger: Ledger, p
     idle = 0
     while state.evaluations < plan.budget and idle < IDLE_ROUNDS:
         number = state.rounds
-        size = plan.budget - state.evaluations
-        proposals = _seed_round(plan, seeds, size) if number == 0 else _propose_round(plan, state, min(plan.round_size, size))
+        left = plan.budget - state.evaluations
+        proposals = _seed_round(plan, seeds, left) if number == 0 else _propose_round(plan, state, left)
         records = _settle(state, proposals, pool)
         absorb(state, number, records, plan)
         ledger.append_round(number, records, state.archive.digest())
@@ -167,8 +167,9 @@ def _seed_round(plan: Plan, seeds: Sequence[Program], size: int) -> list[_Placed
     ]
 
 
-def _propose_round(plan: Plan, state: State, size: int) -> list[_Placed]:
+def _propose_round(plan: Plan, state: State, left: int) -> list[_Placed]:
     """Make a round's proposals from the archive as it is now; none repeats another if that can be helped."""
+    size = min(plan.round_size, left)
     placed: list[_Placed] = []
     pending = dict(state.seen)
     for number in range(state.proposals, state.proposals + size):

@@ -32,7 +32,7 @@ class Pool:
 
 
 def _start(experiments: Sequence[Experiment], seed: int) -> None:
-    global _benchmark, _seed  # noqa: PLW0603 - a worker process serves one run
+    global _benchmark, _seed
     _benchmark, _seed = prepare(experiments), seed
 
 
