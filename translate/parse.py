@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import keyword
 import math
+from collections.abc import Iterable
 
 from translate.caps import Caps
 from translate.complexity import conditional_places, measure, operation_places
@@ -38,26 +39,32 @@ def parse(text: str, vocabulary: Vocabulary, caps: Caps = DEFAULT_CAPS) -> Progr
 
 def _parse_module(tree: ast.Module, source: Text, vocabulary: Vocabulary, caps: Caps) -> Program:
     doc, body = _docstring(tree)
-    declaration: ast.Assign | None = None
-    functions: list[ast.FunctionDef] = []
+    names = _constant_names(body)
+    constants: dict[str, float] | None = None
+    functions: dict[str, Function] = {}
     for node in body:
         if isinstance(node, ast.FunctionDef):
-            _check_signature(node, source, {f.name for f in functions})
-            functions.append(node)
-        elif _is_constants(node):
-            if declaration is not None:
+            _check_signature(node, source, functions)
+            functions[node.name] = _parse_function(node, source, names, vocabulary, caps)
+        elif isinstance(node, ast.Assign) and _is_constants(node):
+            if constants is not None:
                 want, hint = "one CONSTANTS", "merge the two"
                 raise refused(Code.CONSTANTS_TWICE, source.at(node), "a second CONSTANTS", want, hint)
-            declaration = node if isinstance(node, ast.Assign) else None
+            constants = _parse_constants(node, source)
         else:
             _check_import(node, source)
-    constants = {} if declaration is None else _parse_constants(declaration, source)
-    if REQUIRED not in {f.name for f in functions}:
+    if REQUIRED not in functions:
         end = Span(len(source.lines), 1)
         want, hint = f"`def {REQUIRED}(b):`", "the other functions are optional, this one is not"
         raise refused(Code.FUNCTION_MISSING, end, f"no {REQUIRED}", want, hint)
-    parsed = tuple(_parse_function(f, source, frozenset(constants), vocabulary, caps) for f in functions)
-    return Program(doc, tuple(constants.items()), parsed)
+    return Program(doc, tuple((constants or {}).items()), tuple(functions.values()))
+
+
+def _constant_names(body: list[ast.stmt]) -> frozenset[str]:
+    """Return the names that CONSTANTS declares, wherever it stands; its form is checked in its turn."""
+    dicts = (n.value for n in body if isinstance(n, ast.Assign) and _is_constants(n) and isinstance(n.value, ast.Dict))
+    keys = (key.value for d in dicts for key in d.keys if isinstance(key, ast.Constant))
+    return frozenset(key for key in keys if isinstance(key, str))
 
 
 def _docstring(tree: ast.Module) -> tuple[str, list[ast.stmt]]:
@@ -67,9 +74,9 @@ def _docstring(tree: ast.Module) -> tuple[str, list[ast.stmt]]:
     return "", tree.body
 
 
-def _is_constants(node: ast.stmt) -> bool:
-    match node:
-        case ast.Assign(targets=[ast.Name(id="CONSTANTS")]):
+def _is_constants(node: ast.Assign) -> bool:
+    match node.targets:
+        case [ast.Name(id="CONSTANTS")]:
             return True
     return False
 
@@ -87,7 +94,8 @@ def _check_import(node: ast.stmt, source: Text) -> None:
         case ast.Assign() | ast.AugAssign() | ast.AnnAssign():
             hint = 'declare constants in CONSTANTS = {"name": 1.0}'
             raise refused(Code.TOP_LEVEL, at, "an assignment outside the functions", want, hint)
-    noun, hint = NOUNS.get(type(node), (f"a statement of kind {type(node).__name__}", "remove it"))
+    noun = NOUNS[type(node)][0] if type(node) in NOUNS else f"a statement of kind {type(node).__name__}"
+    hint = "remove it; a program does nothing but define its functions"
     raise refused(Code.TOP_LEVEL, at, f"{noun} outside the functions", want, hint)
 
 
@@ -127,7 +135,7 @@ def _constant_value(node: ast.expr, name: str, source: Text) -> float:
     return math.copysign(value, sign)
 
 
-def _check_signature(node: ast.FunctionDef, source: Text, seen: set[str]) -> None:
+def _check_signature(node: ast.FunctionDef, source: Text, seen: Iterable[str]) -> None:
     at = source.at(node)
     if node.name not in PARAMETERS:
         near = nearest(node.name, PARAMETERS)

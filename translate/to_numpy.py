@@ -187,10 +187,10 @@ def _step(operation: Operation, out: int) -> Step:
             return _power(base, exponent, out)
         case op, (left, right):
             two = UFUNCS[op]
-            return lambda r: two(r[left], r[right], r[out])
+            return lambda r: two(r[left], r[right], out=r[out])
         case op, (operand,):
             one = UFUNCS[op]
-            return lambda r: one(r[operand], r[out])
+            return lambda r: one(r[operand], out=r[out])
     raise ValueError(f"no column operation for {operation.op}")
 
 
@@ -208,10 +208,10 @@ def _extremum(op: str, left: int, right: int, out: int) -> Step:
 
     def step(r: list[Register]) -> None:
         a, b, result = r[left], r[right], r[out]
-        pick(a, b, result)
+        pick(a, b, out=result)
         if _may_be_zero(a) and _may_be_zero(b):
             other = pick(b, a).view(np.int64)
-            join(result.view(np.int64), other, result.view(np.int64))
+            join(result.view(np.int64), other, out=result.view(np.int64))
 
     return step
 
@@ -222,11 +222,11 @@ def _power(base: int, exponent: int, out: int) -> Step:
     def step(r: list[Register]) -> None:
         a, b = r[base], r[exponent]
         if not isinstance(b, float):
-            np.power(a, b, r[out])
+            np.power(a, b, out=r[out])
         elif b == 2.0:
-            np.multiply(a, a, r[out])
+            np.multiply(a, a, out=r[out])
         else:
-            np.power(a, np.full(len(r[out]), b), r[out])
+            np.power(a, np.full(len(r[out]), b), out=r[out])
 
     return step
 
