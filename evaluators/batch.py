@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evaluators.jit import kernel
 from evaluators.kv_cache import FREE, I64, NOTHING, Cache, Rows, extend, give, hold, release, take
 
-B8 = NDArray[np.int8]
 (
     SLOTS, DECODING, DONE, CLOCK, KV_SUM, KV_SQUARE_SUM, KV_MAX, NEXT_END, PREFILLING, PREEMPTED, NEXT_ARRIVAL,
     STEPS, PREFILL_TOKENS, ADMISSIONS, PREEMPTIONS, BUSY_US, REQUEST_STEPS, OLDEST_US,
@@ -32,8 +30,8 @@ class Limits(NamedTuple):
     max_num_seqs: int
     max_num_batched_tokens: int
     block_size: int
+    kv_blocks: int
     prefix_caching: bool
-    groups: int
     timeout_us: int
 
 
@@ -55,7 +53,7 @@ SLOT = np.dtype([(name, np.int64) for name in ("request", "kind", "base", "end",
 class Batch(NamedTuple):
     """State of the scheduler."""
 
-    count: I64
+    counts: I64
     """(COUNTERS,)"""
     slots: Rows
     """(max_num_seqs,) `SLOT` rows in admission order."""
@@ -116,7 +114,7 @@ def try_admit(k: Cache, limits: Limits, q: Rows, r: int, budget: int) -> int:
     group_hit = chain_hit = 0
     if limits.prefix_caching:
         most = min((tokens - 1) // size, q[r].prompt_tokens // size)
-        group_hit = min(k.chains[q[r].group].cached, min(q[r].shared_blocks, most))
+        group_hit = min(k.chains[q[r].group].cached, q[r].shared_blocks, most)
         if group_hit == q[r].shared_blocks:
             chain_hit = min(k.chains[q[r].chain].cached, most - group_hit)
     hit = group_hit + chain_hit
@@ -133,29 +131,29 @@ def try_admit(k: Cache, limits: Limits, q: Rows, r: int, budget: int) -> int:
     q[r].computed = hit * size
     q[r].publishing = 1 if limits.prefix_caching else 0
     allocate(k, limits, q, r, hit * size + chunk)
-    return chunk
+    return int(chunk)
 
 
 @kernel
 def context_of(b: Batch, slot: int) -> int:
     """Return the cached context of a decoding slot before the coming step."""
-    return b.slots[slot].base + b.count[CLOCK]
+    return int(b.slots[slot].base + b.counts[CLOCK])
 
 
 @kernel
 def start_decoding(b: Batch, q: Rows, slot: int) -> None:
     """Turn a slot whose prefill has just been computed into a decoding one; call it after the clock has moved on."""
     r = b.slots[slot].request
-    context, clock = q[r].computed, b.count[CLOCK]
+    context, clock = q[r].computed, b.counts[CLOCK]
     b.slots[slot].kind = DECODE_SLOT
     b.slots[slot].base = context - clock
     b.slots[slot].end = clock + q[r].output_tokens - q[r].generated
     b.phase[b.slots[slot].base % b.phase.shape[0]] += 1
-    b.count[DECODING] += 1
-    b.count[KV_SUM] += context
-    b.count[KV_SQUARE_SUM] += context * context
-    b.count[KV_MAX] = max(b.count[KV_MAX], context)
-    b.count[NEXT_END] = min(b.count[NEXT_END], b.slots[slot].end)
+    b.counts[DECODING] += 1
+    b.counts[KV_SUM] += context
+    b.counts[KV_SQUARE_SUM] += context * context
+    b.counts[KV_MAX] = max(b.counts[KV_MAX], context)
+    b.counts[NEXT_END] = min(b.counts[NEXT_END], b.slots[slot].end)
 
 
 @kernel
@@ -166,38 +164,38 @@ def stop_decoding(b: Batch, q: Rows, slot: int) -> None:
     size = b.phase.shape[0]
     q[r].computed = context
     q[r].blocks = (context + size - 1) // size
-    q[r].generated = q[r].output_tokens - (b.slots[slot].end - b.count[CLOCK])
+    q[r].generated = q[r].output_tokens - (b.slots[slot].end - b.counts[CLOCK])
     b.phase[b.slots[slot].base % b.phase.shape[0]] -= 1
-    b.count[DECODING] -= 1
-    b.count[KV_SUM] -= context
-    b.count[KV_SQUARE_SUM] -= context * context
+    b.counts[DECODING] -= 1
+    b.counts[KV_SUM] -= context
+    b.counts[KV_SQUARE_SUM] -= context * context
 
 
 @kernel
 def survey(b: Batch) -> None:
     """Find the longest context and the next end among the decoding slots, and the oldest arrival, again."""
     longest, next_end, oldest_us = np.int64(-(2**62)), np.int64(NEVER), np.int64(NEVER)
-    for slot in range(b.count[SLOTS]):
+    for slot in range(b.counts[SLOTS]):
         oldest_us = min(oldest_us, b.slots[slot].arrival_us)
         if b.slots[slot].kind == DECODE_SLOT:
             longest = max(longest, b.slots[slot].base)
             next_end = min(next_end, b.slots[slot].end)
-    b.count[KV_MAX] = longest + b.count[CLOCK] if b.count[DECODING] > 0 else 0
-    b.count[NEXT_END] = next_end
-    b.count[OLDEST_US] = oldest_us
+    b.counts[KV_MAX] = longest + b.counts[CLOCK] if b.counts[DECODING] > 0 else 0
+    b.counts[NEXT_END] = next_end
+    b.counts[OLDEST_US] = oldest_us
 
 
 @kernel
 def add_slot(b: Batch, q: Rows, r: int) -> int:
     """Append request ``r`` to the running list as a prefilling slot and return the slot."""
-    slot = b.count[SLOTS]
+    slot = b.counts[SLOTS]
     b.slots[slot].request = r
     b.slots[slot].kind = PREFILL_SLOT
     b.slots[slot].arrival_us = q[r].arrival_us
-    b.count[SLOTS] += 1
-    b.count[PREFILLING] += 1
-    b.count[OLDEST_US] = min(b.count[OLDEST_US], q[r].arrival_us)
-    return slot
+    b.counts[SLOTS] += 1
+    b.counts[PREFILLING] += 1
+    b.counts[OLDEST_US] = min(b.counts[OLDEST_US], q[r].arrival_us)
+    return int(slot)
 
 
 @kernel
@@ -207,24 +205,24 @@ def remove_slots(b: Batch, k: Cache, q: Rows, finished_by_step: int, deadline_us
     ``deadline_us`` is the latest arrival that has timed out by now; a request that arrived later stays.
     """
     kept = 0
-    for slot in range(b.count[SLOTS]):
+    for slot in range(b.counts[SLOTS]):
         r, kind = b.slots[slot].request, b.slots[slot].kind
         if kind == DONE_SLOT and b.slots[slot].done_step <= finished_by_step:
-            b.count[DONE] -= 1
+            b.counts[DONE] -= 1
             free_blocks_of(k, q, r)
             continue
         if kind != DONE_SLOT and b.slots[slot].arrival_us <= deadline_us:
             if kind == DECODE_SLOT:
                 stop_decoding(b, q, slot)
             else:
-                b.count[PREFILLING] -= 1
+                b.counts[PREFILLING] -= 1
             q[r].status = TIMED_OUT
             free_blocks_of(k, q, r)
             continue
         if kept != slot:
             b.slots[kept] = b.slots[slot]
         kept += 1
-    b.count[SLOTS] = kept
+    b.counts[SLOTS] = kept
     survey(b)
 
 
@@ -235,32 +233,32 @@ def preempt(b: Batch, k: Cache, q: Rows, slot: int) -> None:
     if b.slots[slot].kind == DECODE_SLOT:
         stop_decoding(b, q, slot)
     else:
-        b.count[PREFILLING] -= 1
+        b.counts[PREFILLING] -= 1
     free_blocks_of(k, q, r)
     q[r].computed = 0
     q[r].status = WAITING
-    b.preempted[b.count[PREEMPTED]] = r
-    b.count[PREEMPTED] += 1
-    b.count[PREEMPTIONS] += 1
-    for later in range(slot, b.count[SLOTS] - 1):
+    b.preempted[b.counts[PREEMPTED]] = r
+    b.counts[PREEMPTED] += 1
+    b.counts[PREEMPTIONS] += 1
+    for later in range(slot, b.counts[SLOTS] - 1):
         b.slots[later] = b.slots[later + 1]
-    b.count[SLOTS] -= 1
+    b.counts[SLOTS] -= 1
     survey(b)
 
 
 @kernel
 def newest(b: Batch) -> int:
     """Return the last slot that has not finished."""
-    slot = b.count[SLOTS] - 1
+    slot = b.counts[SLOTS] - 1
     while b.slots[slot].kind == DONE_SLOT:
         slot -= 1
-    return slot
+    return int(slot)
 
 
 @kernel
 def blocks_needed(b: Batch) -> int:
     """Return how many decoding slots begin a new block in the coming step."""
-    return b.phase[-b.count[CLOCK] % b.phase.shape[0]]
+    return int(b.phase[-b.counts[CLOCK] % b.phase.shape[0]])
 
 
 @kernel
@@ -274,7 +272,7 @@ def grow_decoding(b: Batch, k: Cache, q: Rows) -> int:
         take(k, needed)
         return 0
     preemptions, slot = 0, 0
-    while slot < b.count[SLOTS]:
+    while slot < b.counts[SLOTS]:
         if b.slots[slot].kind == DECODE_SLOT and context_of(b, slot) % size == 0:
             victim = NOTHING
             while k.pool[FREE] == 0 and victim != slot:

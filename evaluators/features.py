@@ -56,7 +56,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("decode_gemm", "us", "weight GEMM FLOPs of the decode tokens at peak", 0, 1e5),
     Feature("decode_attn", "us", "attention FLOPs of the decode tokens at peak", 0, 1e5),
     Feature("lm_head", "us", "LM-head FLOPs at peak, one row per request", 0, 1e4),
-    Feature("weight_load", "us", "weight bytes read at peak bandwidth; of the experts those that the tokens should touch",
+    Feature("weight_load", "us", "weight bytes read at peak bandwidth; of the experts those the tokens should touch",
             1, 1e6),
     Feature("kv_read", "us", "KV-cache bytes read at peak bandwidth", 0, 1e5),
     Feature("kv_write", "us", "KV-cache bytes written at peak bandwidth", 0, 1e4),

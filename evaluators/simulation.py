@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,10 +23,11 @@ from evaluators.batch import (
 )
 from evaluators.experiment import Experiment
 from evaluators.features import experts_touched, gemm_time_us, request_features_of
-from evaluators.kv_cache import Rows, empty_cache
+from evaluators.kv_cache import FREE, Rows, empty_cache
 from evaluators.load import Load, StageLoad, load_of
 from evaluators.physics import Physics, physics_of
-from evaluators.simulator import STEP_TOO_LONG, Costs, Program, Tables, empty_scratch, run_stage
+from evaluators.scheduler import Scheduler, empty_scratch
+from evaluators.simulator import STEP_TOO_LONG, Costs, Deployment, Program, Tables, stage_kernel
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -112,8 +113,8 @@ def scene_of(experiment: Experiment, seed: int = DEFAULT_SEED) -> Scene:
         max_num_seqs=engine.max_num_seqs,
         max_num_batched_tokens=engine.max_num_batched_tokens,
         block_size=engine.block_size,
+        kv_blocks=engine.kv_blocks,
         prefix_caching=engine.prefix_caching,
-        groups=workload.groups,
         timeout_us=round(workload.timeout_s * 1e6),
     )
     shared = np.minimum(workload.shared_prefix_tokens, load.prompt_tokens) // engine.block_size
@@ -121,9 +122,9 @@ def scene_of(experiment: Experiment, seed: int = DEFAULT_SEED) -> Scene:
     return Scene(experiment, physics, Tables(touched, gemm_us), limits, load, shared.astype(np.int64), features)
 
 
-def _requests_of(scene: Scene, stage: StageLoad, queueing_us: F64) -> tuple[Rows, I64]:
+def _requests_of(scene: Scene, stage: StageLoad, delays_us: F64) -> tuple[Rows, I64]:
     """Return the request rows of a stage in order of enqueueing, and that order."""
-    enqueue_us = stage.arrival_us + queueing_us[stage.prompt].astype(np.int64)
+    enqueue_us = stage.arrival_us + delays_us[stage.prompt].astype(np.int64)
     order = np.argsort(enqueue_us, kind="stable")
     prompt = stage.prompt[order]
     prompt_tokens = scene.load.prompt_tokens[prompt]
@@ -140,14 +141,15 @@ def _requests_of(scene: Scene, stage: StageLoad, queueing_us: F64) -> tuple[Rows
     return requests, order
 
 
-def _queueing_us(scene: Scene, timing: Timing) -> F64:
+def queueing_us(scene: Scene, timing: Timing) -> F64:
     """Return the arrival-to-queue delay of each prompt [us], never negative, at most a minute."""
     if timing.queueing is None:
         return np.full(len(scene.load.prompt_tokens), DEFAULT_QUEUEING_US)
     return np.clip(np.nan_to_num(timing.queueing(scene.request_features), nan=60e6), 0.0, 60e6)
 
 
-def _outcome(requests: Rows, order: I64, count: I64, output_tokens: int) -> StageOutcome:
+def _outcome(run: StageRun, output_tokens: int) -> StageOutcome:
+    requests, order, counts = run.requests, run.order, run.counts
     done = np.empty(len(order), dtype=bool)
     e2e, ttft = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64)
     done[order] = requests["status"] == FINISHED
@@ -160,31 +162,57 @@ def _outcome(requests: Rows, order: I64, count: I64, output_tokens: int) -> Stag
         e2e_us=e2e,
         ttft_us=ttft,
         tpot_us=float(np.mean(e2e - ttft)) / tokens if len(e2e) else float("nan"),
-        steps=int(count[STEPS]),
-        prefill_tokens=int(count[PREFILL_TOKENS]),
-        admissions=int(count[ADMISSIONS]),
-        preemptions=int(count[PREEMPTIONS]),
-        busy_us=int(count[BUSY_US]),
-        request_steps=int(count[REQUEST_STEPS]),
+        steps=int(counts[STEPS]),
+        prefill_tokens=int(counts[PREFILL_TOKENS]),
+        admissions=int(counts[ADMISSIONS]),
+        preemptions=int(counts[PREEMPTIONS]),
+        busy_us=int(counts[BUSY_US]),
+        request_steps=int(counts[REQUEST_STEPS]),
     )
 
 
-def simulate(scene: Scene, timing: Timing) -> tuple[StageOutcome, ...] | StepTooLong:
-    """Simulate every stage of an experiment in the full closed loop; the prefix cache outlives a stage."""
+@dataclass(frozen=True, slots=True)
+class StageRun:
+    """One simulated stage as the kernel left it."""
+
+    requests: Rows
+    """(n,) `evaluators.batch.REQUEST` rows in order of enqueueing."""
+    order: I64
+    """(n,) which arrival each row is."""
+    counts: I64
+    """(COUNTERS,) of `evaluators.batch`."""
+    trace: I64
+    """(traced steps, len(TRACE_COLUMNS)) of `evaluators.scheduler`."""
+    free_blocks: int
+
+
+def stage_runs(scene: Scene, timing: Timing, *, traced_steps: int = 0) -> Iterator[StageRun | StepTooLong]:
+    """Simulate one stage after the other; the prefix cache outlives a stage. Nothing follows a `StepTooLong`."""
     workload, engine = scene.experiment.workload, scene.experiment.engine
     longest = int(scene.load.prompt_tokens.max()) // engine.block_size + 1
     cache = empty_cache(engine.kv_blocks, workload.groups + workload.prompts, longest)
-    costs = Costs(timing.output_token_us, timing.scheduling_us, timing.preemption_us, COMPLETION_US)
-    queueing_us = _queueing_us(scene, timing)
-    outcomes = []
+    costs = Costs(
+        float(timing.output_token_us), float(timing.scheduling_us), float(timing.preemption_us), COMPLETION_US
+    )
+    deployment = Deployment(scene.physics, scene.tables, costs, engine.asynchronous)
+    delays_us = queueing_us(scene, timing)
+    run_stage = stage_kernel()
     for stage in scene.load.stages:
-        requests, order = _requests_of(scene, stage, queueing_us)
-        batch = empty_batch(scene.limits, len(order))
-        verdict = run_stage(
-            batch, cache, scene.limits, requests, scene.physics, scene.tables, costs, engine.asynchronous,
-            empty_scratch(), timing.step, timing.constants,
-        )  # fmt: skip
-        if verdict == STEP_TOO_LONG:
-            return StepTooLong(scene.experiment.name)
-        outcomes.append(_outcome(requests, order, batch.count, workload.output_tokens))
+        requests, order = _requests_of(scene, stage, delays_us)
+        batch, scratch = empty_batch(scene.limits, len(order)), empty_scratch(traced_steps)
+        scheduler = Scheduler(batch, cache, scene.limits, requests)
+        if run_stage(scheduler, deployment, scratch, timing.step, timing.constants) == STEP_TOO_LONG:
+            yield StepTooLong(scene.experiment.name)
+            return
+        trace = scratch.trace[: batch.counts[STEPS]]
+        yield StageRun(requests, order, batch.counts, trace, int(cache.pool[FREE]))
+
+
+def simulate(scene: Scene, timing: Timing) -> tuple[StageOutcome, ...] | StepTooLong:
+    """Simulate every stage of an experiment in the full closed loop."""
+    outcomes = []
+    for run in stage_runs(scene, timing):
+        if isinstance(run, StepTooLong):
+            return run
+        outcomes.append(_outcome(run, scene.experiment.workload.output_tokens))
     return tuple(outcomes)
