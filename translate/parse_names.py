@@ -11,9 +11,6 @@ from translate.ir import Span
 from translate.parse_text import Text, refused
 from translate.vocabulary import PARAMETERS
 
-UNARY_CALLS = ("abs",)
-MATH_CALLS = ("sqrt", "log", "log1p", "exp", "expm1")
-CALLS = ("min", "max", *UNARY_CALLS, *(f"math.{name}" for name in MATH_CALLS))
 RESERVED = frozenset({"min", "max", "abs", "math", "CONSTANTS", *PARAMETERS})
 
 
