@@ -13,10 +13,11 @@ from evaluators.compiled import Compiled, compile_program
 from evaluators.experiment import Experiment
 from evaluators.features import FEATURE_NAMES
 from evaluators.fitting import fit, mean_field_prediction
+from evaluators.generalisation import Generalisation, generalisation
 from evaluators.invariants import check, check_bias, probe
 from evaluators.meanfield import METRICS, MeanField, mean_field
 from evaluators.random import stream
-from evaluators.scoring import Score, Unscorable, score
+from evaluators.scoring import Row, Score, Unscorable, score
 from evaluators.simulation import DEFAULT_SEED, Scene, scene_of
 from translate.canonical import digest
 from translate.fingerprint import fingerprint
@@ -27,6 +28,9 @@ SIGNIFICANT_DIGITS = 6
 """Fitted constants are rounded to so many digits before they are scored: what is shown is what was measured."""
 HOPELESS_ERROR = 0.5
 """Weighted mean-field error above which a structure is not simulated."""
+GENERALISATION_WEIGHT = 0.1
+"""What the leave-one-model-out error counts beside the fitted one. A formula that fits four models by telling them
+apart has a small error here and a large one on a fifth model; this makes the search prefer those that carry over."""
 ROUNDS = 3
 """Most rounds of fit and simulation."""
 WORTHWHILE = 0.01
@@ -48,6 +52,12 @@ class Evaluation:
 
     program: Program
     score: Score
+    generalisation: Generalisation
+
+    @property
+    def loss(self) -> float:
+        """Return what the search minimises: the error, and a share of the error on models that were left out."""
+        return self.score.error + GENERALISATION_WEIGHT * (self.generalisation.model or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +124,9 @@ def fit_and_score(program: Program, benchmark: Benchmark, seed: int) -> Evaluati
     violation = check(compiled, constants) or check_bias(result.bias)
     if violation is not None:
         return Failure("invariants", violation.code, violation.reason)
-    return Evaluation(with_constants(program, [float(value) for value in constants]), result)
+    ratio = _ratio(compiled, benchmark.field, constants, result)
+    folds = generalisation(compiled, benchmark.field, constants, ratio, rng)
+    return Evaluation(with_constants(program, [float(value) for value in constants]), result, folds)
 
 
 def _alternate(
@@ -131,13 +143,17 @@ def _alternate(
             best = constants, result
         if not gained or len(constants) == 0:
             break
-        simulated = np.array([[_predicted_us(row, metric) for row in result.rows] for metric in METRICS])
-        ratio = simulated / mean_field_prediction(compiled, benchmark.field, constants)
+        ratio = _ratio(compiled, benchmark.field, constants, result)
         constants = _rounded(fit(compiled, benchmark.field, constants, ratio, rng, starts=1).constants)
     assert best is not None
     return best
 
 
-def _predicted_us(row: object, metric: str) -> float:
-    value = getattr(row, "tpot_us" if metric == "tpot" else metric)
-    return float(value if metric == "tpot" else value.mean_us)
+def _ratio(compiled: Compiled, field: MeanField, constants: F64, result: Score) -> F64:
+    """Return (len(METRICS), rows): what the simulator gave over what the mean field gives at these constants."""
+    simulated = np.array([[_predicted_us(row, metric) for row in result.rows] for metric in METRICS])
+    return simulated / mean_field_prediction(compiled, field, constants)
+
+
+def _predicted_us(row: Row, metric: str) -> float:
+    return row.tpot_us if metric == "tpot" else float(getattr(row, metric).mean_us)

@@ -37,6 +37,9 @@ class MeanField:
 
     labels: tuple[tuple[str, int], ...]
     """Experiment name and stage number of each row."""
+    models: tuple[str, ...]
+    """What each row is left out with: its model, and its workload."""
+    workloads: tuple[str, ...]
     steps: F64
     """(TYPICAL_STEPS * rows, FEATURE_COUNT) features of the typical steps, a block of rows per kind."""
     requests: F64
@@ -122,6 +125,8 @@ def mean_field(experiments: Sequence[Experiment]) -> MeanField:
     ]
     return MeanField(
         labels=tuple((experiment.name, number) for experiment, number, *_ in rows),
+        models=tuple(experiment.model.name for experiment, *_ in rows),
+        workloads=tuple(experiment.workload.name for experiment, *_ in rows),
         steps=np.ascontiguousarray(np.stack(blocks).transpose(2, 0, 1).reshape(-1, blocks[0].shape[0])),
         requests=np.concatenate(requests, axis=1),
         observed=np.array([[o.e2e.mean_us, o.ttft.mean_us, o.tpot_us] for *_, o in rows]).T,
@@ -131,6 +136,27 @@ def mean_field(experiments: Sequence[Experiment]) -> MeanField:
         prefill_share=1.0 - np.exp(-rate * tpot),
         cold_share=np.array(cold),
         steps_to_first_token=np.array([STEPS_TO_FIRST_TOKEN[e.engine.asynchronous] for e, *_ in rows]),
+    )
+
+
+def rows_of(field: MeanField, chosen: NDArray[np.bool_]) -> MeanField:
+    """Return the mean field of some of the rows, given a mask (rows,)."""
+    kept = [number for number, wanted in enumerate(chosen) if wanted]
+    features = field.steps.shape[1]
+    steps = field.steps.reshape(TYPICAL_STEPS, -1, features)[:, kept].reshape(-1, features)
+    return MeanField(
+        labels=tuple(field.labels[number] for number in kept),
+        models=tuple(field.models[number] for number in kept),
+        workloads=tuple(field.workloads[number] for number in kept),
+        steps=np.ascontiguousarray(steps),
+        requests=field.requests[:, kept],
+        observed=field.observed[:, kept],
+        rate_per_us=field.rate_per_us[kept],
+        decode_tokens=field.decode_tokens[kept],
+        concurrency=field.concurrency[kept],
+        prefill_share=field.prefill_share[kept],
+        cold_share=field.cold_share[kept],
+        steps_to_first_token=field.steps_to_first_token[kept],
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from archive import Accepted, Archive, Descriptor, Duplicate, Elite, Ledger, Out
 from evaluators.evaluation import Evaluation, Failure, behaviour
 from evaluators.features import VOCABULARY
 from evaluators.random import stream
-from evaluators.scoring import Score, score_json
+from evaluators.scoring import score_json
 from evolve.bandit import Bandit
 from evolve.genetic import GENETIC, random_seedling
 from evolve.proposal import Parent, Proposal
@@ -242,19 +242,21 @@ def _record(placed: _Placed, verdict: Evaluation | Failure, trial: _Trial) -> Ac
             placed.number, to_source(proposal.program), proposal.operator, proposal.parents, placed.island,
             verdict.stage, verdict.code, verdict.reason,
         )  # fmt: skip
-    elite = elite_of(verdict.program, verdict.score, placed)
-    return Accepted(elite, trial.outcome(elite), json.dumps(score_json(verdict.score), allow_nan=False))
+    elite = elite_of(verdict, placed)
+    body = {**score_json(verdict.score), "generalisation": asdict(verdict.generalisation)}
+    return Accepted(elite, trial.outcome(elite), json.dumps(body, allow_nan=False))
 
 
-def elite_of(program: Program, score: Score, placed: _Placed) -> Elite:
+def elite_of(verdict: Evaluation, placed: _Placed) -> Elite:
     """Return a scored program as the archive keeps it."""
+    program = verdict.program
     complexity = measure(program)
     return Elite(
         id=digest(program)[:ID_LENGTH],
         source=to_source(program),
         descriptor=Descriptor(complexity.operations, len(complexity.features)),
-        fitness=1.0 / (1.0 + 100.0 * score.error),
-        objectives=(score.error, score.worst3, float(complexity.operations)),
+        fitness=1.0 / (1.0 + 100.0 * verdict.loss),
+        objectives=(verdict.loss, verdict.score.worst3, float(complexity.operations)),
         operator=placed.proposal.operator,
         parents=placed.proposal.parents,
         island=placed.island,
