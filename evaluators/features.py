@@ -138,7 +138,7 @@ def experts_touched(p: Physics, tokens: float) -> float:
 def gemm_time_us(p: Physics, tokens: float, touched: float) -> float:
     """Return the weight GEMMs of all layers and the LM head at achieved rates [us]."""
     growth = 1.0 + p.gemm_growth * max(tokens - _SMALL_TOKENS, 0.0) / _GROWTH_TOKENS
-    memory = (p.achieved_dense_us - p.achieved_head_us + p.achieved_expert_us * touched) * growth
+    memory = (p.achieved_dense_us + p.achieved_expert_us * touched) * growth
     return max(memory, p.achieved_gemm_us_per_token * tokens) + p.achieved_head_us + p.achieved_launch_us
 
 
