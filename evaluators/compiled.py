@@ -75,6 +75,11 @@ def output_token_us(compiled: Compiled, constants: F64) -> float:
     return _scalar(compiled.output_token, constants, DEFAULT_OUTPUT_TOKEN_US)
 
 
+def scheduling_us(compiled: Compiled, constants: F64) -> float:
+    """Return what a step takes longer per request that it admits [us]."""
+    return _scalar(compiled.scheduling, constants, 0.0)
+
+
 def timing_of(compiled: Compiled, constants: F64) -> Timing:
     """Return what the simulator needs of a program with these constants, in the order of ``program.constants``."""
     queueing = compiled.queueing
@@ -83,7 +88,7 @@ def timing_of(compiled: Compiled, constants: F64) -> Timing:
         constants=constants,
         queueing=None if queueing is None else partial(_swap, queueing, constants),
         output_token_us=output_token_us(compiled, constants),
-        scheduling_us=_scalar(compiled.scheduling, constants, 0.0),
+        scheduling_us=scheduling_us(compiled, constants),
         preemption_us=_scalar(compiled.preemption, constants, 0.0),
     )
 

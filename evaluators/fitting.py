@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from evaluators.compiled import Compiled, evaluate_steps, output_token_us
+from evaluators.compiled import Compiled, evaluate_steps, output_token_us, scheduling_us
+from evaluators.features import INDEX
 from evaluators.meanfield import METRICS, MeanField, predict
 from evaluators.simulation import DEFAULT_QUEUEING_US
 
@@ -42,9 +43,10 @@ def mean_field_prediction(compiled: Compiled, field: MeanField, constants: F64) 
     """Return (len(METRICS), rows) mean-field predictions [us]; not finite where the program is not."""
     times = np.empty(field.steps.shape[0])
     evaluate_steps(compiled.step, field.steps, constants, times)
-    queueing = DEFAULT_QUEUEING_US if compiled.queueing is None else compiled.queueing(field.requests, constants)
+    times += scheduling_us(compiled, constants) * field.steps[:, INDEX["prefill_reqs"]]
+    queueing_us = DEFAULT_QUEUEING_US if compiled.queueing is None else compiled.queueing(field.requests, constants)
     with np.errstate(all="ignore"):
-        return predict(field, times, queueing, output_token_us(compiled, constants))
+        return predict(field, times, np.clip(queueing_us, 0.0, 60e6), output_token_us(compiled, constants))
 
 
 def relative_errors(predicted: F64, observed: F64) -> F64:

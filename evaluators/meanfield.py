@@ -25,6 +25,8 @@ SPREAD = 0.05
 """How far below and above the observed concurrency the slope of the step time is taken, as a fraction of it."""
 STEPS_TO_FIRST_TOKEN = {True: 2.5, False: 1.5}
 """Mean steps from enqueueing to the first token, by whether scheduling is asynchronous."""
+LEAST_CONCURRENCY = 0.5
+"""Fewest decoding requests that a typical step is described with."""
 LEAST_STIFFNESS = 0.05
 """Floor of 1 - d(step)/d(concurrency) * d(concurrency)/d(step): at 0 the queue has no stable length."""
 _BELOW, _ABOVE, _WARM, _COLD = range(4)
@@ -50,7 +52,7 @@ class MeanField:
     decode_tokens: F64
     """Tokens after the first, N - 1."""
     concurrency: F64
-    """Decoding requests, by Little's law from the observed TPOT."""
+    """Decoding requests that the typical steps are described at: by Little's law from the observed TPOT."""
     prefill_share: F64
     """Share of steps that carry a prefill."""
     cold_share: F64
@@ -63,7 +65,7 @@ def _typical_steps(experiment: Experiment, stage: Stage, observed: Observed) -> 
     cold_tokens, warm_tokens = _cold_and_warm_tokens(experiment)
     prompt, output = experiment.workload.prompt_tokens, experiment.workload.output_tokens
     per_step = stage.rate_per_s * observed.tpot_us / 1e6
-    decodes = max(per_step * (output - 1), 0.5)
+    decodes = max(per_step * (output - 1), LEAST_CONCURRENCY)
     mean = prompt + max(output - 2, 0) / 2.0
     square, longest = mean * mean + output * output / 12.0, prompt + max(output - 2, 0)
     prefills = per_step / (1.0 - np.exp(-per_step))
@@ -132,7 +134,7 @@ def mean_field(experiments: Sequence[Experiment]) -> MeanField:
         observed=np.array([[o.e2e.mean_us, o.ttft.mean_us, o.tpot_us] for *_, o in rows]).T,
         rate_per_us=rate,
         decode_tokens=tokens,
-        concurrency=rate * tpot * tokens,
+        concurrency=np.maximum(rate * tpot * tokens, LEAST_CONCURRENCY),
         prefill_share=1.0 - np.exp(-rate * tpot),
         cold_share=np.array(cold),
         steps_to_first_token=np.array([STEPS_TO_FIRST_TOKEN[e.engine.asynchronous] for e, *_ in rows]),
