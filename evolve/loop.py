@@ -75,6 +75,8 @@ class State:
     rounds: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     """Rejections by stage, duplicates among them."""
+    idle_rounds: int = 0
+    """Rounds since the last one that had something to evaluate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def absorb(state: State, number: int, records: Sequence[Record], plan: Plan) -> 
     state.archive.migrate(number, stream(plan.seed, "migrate", number))
     state.proposals += len(records)
     state.rounds = number + 1
+    state.idle_rounds = state.idle_rounds + 1 if all(isinstance(record, Duplicate) for record in records) else 0
 
 
 def _remember(state: State, program: Program, program_id: str) -> None:
@@ -137,15 +140,13 @@ def parsed(source: str) -> Program:
 
 def evolve(plan: Plan, seeds: Sequence[Program], state: State, ledger: Ledger, pool: Pool) -> Iterator[RoundReport]:
     """Run rounds until the budget of evaluations is spent; yield a report after each one is safe on disk."""
-    idle = 0
-    while state.evaluations < plan.budget and idle < IDLE_ROUNDS:
+    while state.evaluations < plan.budget and state.idle_rounds < IDLE_ROUNDS:
         number = state.rounds
         left = plan.budget - state.evaluations
         proposals = _seed_round(plan, seeds, left) if number == 0 else _propose_round(plan, state, left)
         records = _settle(state, proposals, pool)
         absorb(state, number, records, plan)
         ledger.append_round(number, records, state.archive.digest())
-        idle = idle + 1 if all(isinstance(record, Duplicate) for record in records) else 0
         yield RoundReport(number, records, state)
 
 
@@ -160,11 +161,15 @@ class _Placed:
 
 
 def _seed_round(plan: Plan, seeds: Sequence[Program], size: int) -> list[_Placed]:
-    """Return the seed programs, spread over the islands."""
-    return [
-        _Placed(number, number % plan.islands, Proposal(program, "seed", ()), None)
-        for number, program in enumerate(seeds[:size])
-    ]
+    """Return the seed programs, spread over the islands; one that repeats an earlier one is a duplicate."""
+    placed: list[_Placed] = []
+    met: dict[str, str] = {}
+    for number, program in enumerate(seeds[:size]):
+        keys = (digest(program), behaviour(program))
+        repeats = next((met[key] for key in keys if key in met), None)
+        placed.append(_Placed(number, number % plan.islands, Proposal(program, "seed", ()), repeats))
+        met.update((key, met.get(key, keys[0][:ID_LENGTH])) for key in keys)
+    return placed
 
 
 def _propose_round(plan: Plan, state: State, left: int) -> list[_Placed]:
