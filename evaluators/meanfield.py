@@ -175,9 +175,9 @@ def predict(field: MeanField, step_us: F64, queueing_us: F64 | float, output_tok
     stiffness = np.maximum(1.0 - slope * per_us, LEAST_STIFFNESS)
     cycle = (mean - slope * field.concurrency) / stiffness
     running = per_us * cycle
-    extra = field.cold_share * (cold - cycle)
+    extra = field.cold_share * (cold - mean)
     waiting = 1.0 + field.steps_to_first_token * field.rate_per_us * cycle
-    ttft = queueing_us + field.steps_to_first_token * cycle + (warm - cycle) + output_token_us * (running + 1.0)
+    ttft = queueing_us + field.steps_to_first_token * cycle + (warm - mean) + output_token_us * (running + 1.0)
     ttft = ttft + extra * waiting
     decoding = field.decode_tokens * cycle + COMPLETION_US - output_token_us * running
     decoding = decoding + extra * (running + 1.0 - waiting)
