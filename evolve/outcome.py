@@ -1,0 +1,41 @@
+"""What a run says when it ends: how it went, the champion, and the commands that come next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evolve.progress import duration
+from evolve.session import Finish
+
+HEADLINES = {
+    "finished": "Done",
+    "exhausted": "The search found nothing new any more and ended early",
+    "interrupted": "Stopped",
+}
+
+
+def outcome_text(finish: Finish) -> str:
+    """Return the last words of a run."""
+    summary, folder = finish.summary, finish.folder
+    counts = f"{summary['evaluations']} of {summary['budget']} evaluations in {duration(summary['wall_s'])}"
+    lines = [f"{HEADLINES[summary['status']]}: {counts}."]
+    lines += champion_lines(summary["champion"]) if summary["champion"] else ["No program was accepted."]
+    if summary["status"] == "interrupted":
+        lines.append(f"Nothing that was finished is lost. Go on with: python -m evolve resume {folder.path}")
+    lines.append(f"See it with: python -m evolve show {folder.path}")
+    return "\n".join(lines)
+
+
+def champion_lines(champion: dict[str, Any]) -> list[str]:
+    """Return the champion's size and errors."""
+    worst = champion["worst"]
+    errors = ", ".join(f"{metric.upper()} {100.0 * value:.2f} %" for metric, value in champion["error"].items())
+    return [
+        f"Champion {champion['id']}: {champion['operations']} operations, {champion['constants']} constants, "
+        f"{champion['features']} features.",
+        f"Mean absolute errors: {errors}.",
+        f"Worst stage: {worst['name']} #{worst['stage']}, E2E {100.0 * worst['e2e']:+.1f} %.",
+        "",
+        *("    " + line if line else "" for line in champion["source"].rstrip().splitlines()),
+        "",
+    ]
