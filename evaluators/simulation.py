@@ -21,13 +21,14 @@ from evaluators.batch import (
     Limits,
     empty_batch,
 )
+from evaluators.delivery import Costs
 from evaluators.experiment import Experiment
 from evaluators.features import experts_touched, gemm_time_us, request_features_of
 from evaluators.kv_cache import FREE, Rows, empty_cache
 from evaluators.load import Load, StageLoad, load_of
 from evaluators.physics import Physics, physics_of
 from evaluators.scheduler import Scheduler, empty_scratch
-from evaluators.simulator import STEP_TOO_LONG, Costs, Deployment, Program, Tables, stage_kernel
+from evaluators.simulator import STEP_TOO_LONG, Deployment, Program, Tables, stage_kernel
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

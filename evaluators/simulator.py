@@ -21,11 +21,8 @@ from numpy.typing import NDArray
 from evaluators.batch import (
     BUSY_US,
     CLOCK,
-    DECODE_SLOT,
     DECODING,
     DONE,
-    DONE_SLOT,
-    FINISHED,
     KV_MAX,
     KV_SQUARE_SUM,
     KV_SUM,
@@ -40,17 +37,14 @@ from evaluators.batch import (
     REQUEST_STEPS,
     SLOTS,
     STEPS,
-    TIMED_OUT,
     Limits,
     empty_batch,
     remove_slots,
-    start_decoding,
-    stop_decoding,
-    survey,
 )
+from evaluators.delivery import Costs, deliver
 from evaluators.features import METADATA_START, fill_context, fill_features, fill_metadata
 from evaluators.jit import entry_kernel, kernel
-from evaluators.kv_cache import FREE, NOTHING, empty_cache, take
+from evaluators.kv_cache import FREE, empty_cache, take
 from evaluators.physics import Physics
 from evaluators.scheduler import (
     ADMITTED,
@@ -74,16 +68,6 @@ LONGEST_STEP_US = 60_000_000
 OK, STEP_TOO_LONG, STAGE_OVER = 0, 1, 2
 Program = Any
 """A compiled step-time function of `SIGNATURE`; Numba's types have no name that mypy could check."""
-
-
-class Costs(NamedTuple):
-    """What a program says beside the step time [us]."""
-
-    output_token_us: float
-    scheduling_us: float
-    preemption_us: float
-    completion_us: int
-    """Client-side cost at the end of a request, the same for every program."""
 
 
 class Tables(NamedTuple):
@@ -139,68 +123,6 @@ def _record(w: Scratch, number: int, start_us: int, duration_us: int, decodes: i
         w.trace[number, 2] = w.step[STEP_PREFILL_TOKENS]
         w.trace[number, 3] = decodes
         w.trace[number, 4] = w.step[PREEMPTED_NOW]
-
-
-@kernel
-def _end_request(s: Scheduler, costs: Costs, slot: int, at_us: int) -> None:
-    b, q = s.batch, s.requests
-    r = b.slots[slot].request
-    q[r].last_us = at_us + costs.completion_us
-    q[r].status = FINISHED if q[r].last_us - q[r].arrival_us <= s.limits.timeout_us else TIMED_OUT
-    b.slots[slot].kind = DONE_SLOT
-    b.slots[slot].done_step = b.counts[STEPS]
-    b.counts[DONE] += 1
-
-
-@kernel
-def _finish_decoding(s: Scheduler, costs: Costs, end_us: int) -> None:
-    """Mark the slots whose last token this step produced; they keep seat and blocks until the engine sees it."""
-    b = s.batch
-    rank = 0
-    for slot in range(b.counts[SLOTS]):
-        if b.slots[slot].kind == DECODE_SLOT:
-            rank += 1
-            if b.slots[slot].end == b.counts[CLOCK]:
-                stop_decoding(b, s.requests, slot)
-                _end_request(s, costs, slot, end_us + np.int64(rank * costs.output_token_us))
-    survey(b)
-
-
-@kernel
-def _finish_prefills(s: Scheduler, costs: Costs, end_us: int, decoding: int) -> None:
-    """Hand out the first token of every request whose prefill is complete and let it decode."""
-    b, q = s.batch, s.requests
-    rank = decoding
-    for slot in range(b.counts[SLOTS] - b.counts[PREFILLING], b.counts[SLOTS]):
-        r = b.slots[slot].request
-        if q[r].computed < q[r].prompt_tokens + q[r].generated:
-            continue
-        rank += 1
-        q[r].generated += 1
-        b.counts[PREFILLING] -= 1
-        at_us = end_us + np.int64(rank * costs.output_token_us)
-        if q[r].first_us == NOTHING:
-            q[r].first_us = at_us
-        if q[r].generated >= q[r].output_tokens:
-            _end_request(s, costs, slot, at_us)
-        else:
-            start_decoding(b, q, slot)
-
-
-@kernel
-def _deliver(s: Scheduler, costs: Costs, w: Scratch) -> None:
-    """Move the clock on after a step: new tokens, first tokens, finished requests."""
-    count = s.batch.counts
-    finishing = count[NEXT_END] == count[CLOCK] + 1
-    decoding = count[DECODING]
-    count[CLOCK] += 1
-    count[KV_SQUARE_SUM] += 2 * count[KV_SUM] + decoding
-    count[KV_SUM] += decoding
-    count[KV_MAX] += 1 if decoding > 0 else 0
-    if finishing:
-        _finish_decoding(s, costs, w.step[END_US])
-    if w.step[PREFILLS] > 0:
-        _finish_prefills(s, costs, w.step[END_US], decoding)
 
 
 @kernel
@@ -310,7 +232,7 @@ def _one_step(s: Scheduler, d: Deployment, w: Scratch, program: Program, constan
     count[BUSY_US] += duration_us
     count[PREFILL_TOKENS] += step[STEP_PREFILL_TOKENS]
     count[REQUEST_STEPS] += count[DECODING] + step[PREFILLS]
-    _deliver(s, d.costs, w)
+    deliver(s, d.costs, w)
     return OK
 
 

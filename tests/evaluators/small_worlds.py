@@ -87,9 +87,7 @@ def by_kernel(world: World, timing: Timing) -> list[StageRun]:
 def by_reference(world: World) -> list[ReferenceStage]:
     scene, timing = world.scene(), world.timing()
     delays_us = tuple(int(delay) for delay in queueing_us(scene, timing))
-    costs = ReferenceCosts(
-        delays_us, timing.output_token_us, timing.scheduling_us, timing.preemption_us, COMPLETION_US
-    )
+    costs = ReferenceCosts(delays_us, timing.output_token_us, timing.scheduling_us, timing.preemption_us, COMPLETION_US)
     return list(run_reference(world.experiment, scene.load, costs, world.step_time))
 
 
