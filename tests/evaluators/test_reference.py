@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
-from small_worlds import TRACED_STEPS, World, by_kernel, by_reference, recorded, worlds
+from small_worlds import DENSE, GPU, TRACED_STEPS, World, by_kernel, by_reference, recorded, worlds
 
 from evaluators.batch import (
     ADMISSIONS,
@@ -19,9 +20,10 @@ from evaluators.batch import (
     TIMED_OUT,
     TOO_LARGE,
 )
+from evaluators.experiment import Engine, Experiment, Stage, Workload
 from evaluators.features import FEATURE_NAMES
 from evaluators.reference import ReferenceStage, Status
-from evaluators.simulation import StageRun
+from evaluators.simulation import DEFAULT_QUEUEING_US, StageRun
 
 STATUS = {FINISHED: Status.FINISHED, TIMED_OUT: Status.TIMED_OUT, TOO_LARGE: Status.TOO_LARGE}
 EXAMPLES = 250
@@ -82,27 +84,53 @@ def corners(world: World, stages: list[ReferenceStage]) -> Counter[str]:
     )
 
 
+def assert_agreement(world: World) -> list[ReferenceStage]:
+    """Run a world in both simulators, compare every event and feature, and return the reference's stages."""
+    timing = world.timing()
+    runs, stages = by_kernel(world, timing), by_reference(world)
+    assert len(runs) == len(stages)
+    for run, stage in zip(runs, stages, strict=True):
+        assert_same_steps(run, stage)
+        assert_same_requests(run, stage)
+        assert_same_totals(run, stage)
+    noted = recorded(timing)
+    steps = [step for stage in stages for step in stage.steps][: len(noted)]
+    want = np.array([[step.features[name] for name in FEATURE_NAMES] for step in steps]).reshape(noted.shape)
+    np.testing.assert_allclose(noted, want, rtol=1e-9, atol=1e-9)
+    return stages
+
+
 def test_kernel_and_reference_agree_on_every_event_in_every_corner() -> None:
     seen: Counter[str] = Counter()
 
     @settings(derandomize=True, max_examples=EXAMPLES, deadline=None, database=None)
     @given(worlds())
     def agree(world: World) -> None:
-        timing = world.timing()
-        runs, stages = by_kernel(world, timing), by_reference(world)
-        assert len(runs) == len(stages)
-        for run, stage in zip(runs, stages, strict=True):
-            assert_same_steps(run, stage)
-            assert_same_requests(run, stage)
-            assert_same_totals(run, stage)
-        noted = recorded(timing)
-        steps = [step for stage in stages for step in stage.steps][: len(noted)]
-        want = np.array([[step.features[name] for name in FEATURE_NAMES] for step in steps]).reshape(noted.shape)
-        np.testing.assert_allclose(noted, want, rtol=1e-9, atol=1e-9)
-        seen.update(+corners(world, stages))
+        seen.update(+corners(world, assert_agreement(world)))
 
     agree()
-    print(dict(seen))
     rare = {corner: count for corner, count in seen.items() if count < EXAMPLES // 50}
     assert not rare
     assert len(seen) == 18
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(("late_us", "steps"), [(-1, 5), (0, 5), (1, 6)])
+def test_a_client_gives_up_at_the_very_microsecond_of_its_timeout(asynchronous: bool, late_us: int, steps: int) -> None:
+    """Steps of 1 ms; the timeout falls on the forming of the sixth batch, at the end (or start) of the fifth step."""
+    forming_us = DEFAULT_QUEUEING_US + (4_000 if asynchronous else 5_000)
+    workload = Workload(
+        "one", 50, 10.0, 0.0, 0, (Stage(10.0, 0.1),), prompts=1, groups=1, timeout_s=(forming_us + late_us) / 1e6
+    )
+    world = World(
+        Experiment("one", DENSE, GPU, 1, Engine(kv_blocks=10, asynchronous=asynchronous), workload),
+        seed=1,
+        weights=(1000.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        queueing_us_per_token=0.0,
+        output_token_us=0.0,
+        scheduling_us=0.0,
+        preemption_us=0.0,
+    )
+    (stage,) = assert_agreement(world)
+    assert len(stage.steps) == steps
+    assert stage.requests[0].status is Status.TIMED_OUT
