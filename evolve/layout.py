@@ -70,6 +70,12 @@ class _Page:
                 return self.sum(node)
             case Binary("min" | "max"):
                 return self.extremum(node)
+            case Binary("mul" | "div", left, right):
+                sides = [self.number(left), self.number(right)]
+                if sum(map(_length, sides)) > LINE:
+                    longest = 0 if _length(sides[0]) > _length(sides[1]) else 1
+                    sides[longest] = self.named((left, right)[longest], sides[longest])
+                return Binary(node.op, sides[0], sides[1])
             case Choice(condition, then, otherwise):
                 sides = [self.number(then), self.number(otherwise)]
                 if sum(map(_length, sides)) > ARGUMENTS:

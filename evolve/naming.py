@@ -96,14 +96,26 @@ def _wish(node: Node, alone: str, wanted: dict[str, str]) -> None:
 
 def per(others: Sequence[Expr], alone: str) -> str:
     """Return the name of a constant that multiplies or divides ``others``."""
-    names = [factor.name for factor in others if isinstance(factor, Feature)]
+    names = [name for factor in others if (name := _counted(factor))]
     grown = "growth_" if alone.startswith("growth") else ""
     if not names:
         inside = [feature for factor in others for feature in names_of(factor, Feature)]
         if not inside:
             return alone
         return f"{grown}per_{_noun(inside[0])}" if len(inside) == 1 else f"{grown}{subject(others)}_factor"
-    return f"{grown}per_" + "_".join(dict.fromkeys(_noun(name) for name in names[:LONGEST_PER]))
+    return f"{grown}per_" + "_".join(dict.fromkeys(names[:LONGEST_PER]))
+
+
+def _counted(factor: Expr) -> str:
+    """Return what one factor counts, nothing for a larger expression."""
+    match factor:
+        case Feature(name):
+            return _noun(name)
+        case Unary("sqrt", Feature(name)):
+            return f"root_{_noun(name)}"
+        case Unary("log" | "log1p", Feature(name)):
+            return f"log_{_noun(name)}"
+    return ""
 
 
 def _noun(feature: str) -> str:

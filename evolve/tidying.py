@@ -83,6 +83,8 @@ class _Tidying:
                 offset += sign * inner.value
                 continue
             constant, rest = self.split(inner)
+            if constant is not None and sign < 0 and self.values[constant] < 0.0:
+                sign, self.values[constant] = 1, -self.values[constant]
             if constant is not None and rest in alike:
                 first = kept[alike[rest]]
                 name = self.split(first.node)[0]
@@ -100,7 +102,8 @@ class _Tidying:
             return kept
         alone = alike.get(Number(1.0))
         if alone is None:
-            return [*kept, Term(1 if offset >= 0.0 else -1, Number(abs(offset)))]
+            literal = Term(1 if offset >= 0.0 else -1, Number(abs(offset)))
+            return [literal, *kept] if offset > 0.0 else [*kept, literal]
         constant, _ = self.split(kept[alone].node)
         assert constant is not None
         self.values[constant] += kept[alone].sign * offset
