@@ -2,7 +2,9 @@
 
 INV-M-1 positive, INV-M-5 softly monotone (more work takes no less time, under 5 % violations), INV-M-6 unbiased (mean
 signed error under 5 %). INV-M-2 and INV-M-3, deterministic and free of side effects, hold by construction of the
-language, and so does INV-M-4, under 1 ms: at most 30 operations.
+language, and so does INV-M-4, under 1 ms: at most 30 operations. INV-P-1 is ours: no step is faster than reading its
+weights and context, or than its arithmetic, at the data sheet's peak. It refuses formulas that fit the measured steps
+with a ceiling or a saturation which no larger batch, prompt or model would respect.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ from numpy.typing import NDArray
 from evaluators.catalogue import load_gpus, load_models
 from evaluators.compiled import Compiled, evaluate_steps
 from evaluators.experiment import Engine, Experiment, Gpu, Model, Workload
-from evaluators.features import BATCH_FIELDS, features_of
+from evaluators.features import BATCH_FIELDS, INDEX, features_of
 from evaluators.physics import physics_of, total_params
 from evaluators.random import stream
 
 F64 = NDArray[np.float64]
 MOST_VIOLATIONS = 0.05
 LARGEST_BIAS = 0.05
+LEAST_OF_PEAK = 0.8
+"""Margin of INV-P-1: caches and expert routing make a step's real bytes differ from the expected ones."""
 DEPLOYMENTS = 24
 BATCHES = 12
 GROWTH = 1.25
@@ -122,11 +126,37 @@ def check(compiled: Compiled, constants: F64) -> Violation | None:
     bad = int(np.sum(~(np.isfinite(times) & (times > 0.0)).all(axis=0)))
     if bad:
         return Violation("INV-M-1", f"{bad} of {times.shape[1]} probe batches get no positive finite time")
+    share = float(np.mean(times[0] < LEAST_OF_PEAK * peak_us(batches.steps)))
+    if share >= MOST_VIOLATIONS:
+        return Violation("INV-P-1", f"{share:.0%} of the probe batches are faster than the hardware's peak; want < 5%")
     for work, more in zip(("decoding requests", "context", "prefill tokens"), times[1:], strict=True):
         share = float(np.mean(more < times[0] * (1.0 - 1e-9)))
         if share >= MOST_VIOLATIONS:
             return Violation("INV-M-5", f"more {work} take less time in {share:.0%} of the probe batches; want < 5%")
     return None
+
+
+def peak_us(steps: F64) -> F64:
+    """Return the least time of each step (n, FEATURE_COUNT) at peak rates [us]: bytes or arithmetic, the slower."""
+    bytes_us = steps[:, INDEX["weight_load"]] + steps[:, INDEX["kv_read"]]
+    return np.maximum(bytes_us, steps[:, INDEX["total_flops"]])
+
+
+@lru_cache(maxsize=1)
+def _sample() -> tuple[F64, F64]:
+    """Return every third probe batch and its time at peak, for the fit."""
+    steps = np.ascontiguousarray(probe().steps[::3])
+    return steps, peak_us(steps)
+
+
+def faster_than_peak(compiled: Compiled, constants: F64) -> F64:
+    """Return by which share each sampled probe batch is faster than the hardware's peak, 0 where it is not, (n,)."""
+    steps, least_us = _sample()
+    times = np.empty(len(steps))
+    evaluate_steps(compiled.step, steps, constants, times)
+    with np.errstate(all="ignore"):
+        lead = 1.0 - times / least_us
+    return np.clip(np.where(np.isnan(lead), 1.0, lead), 0.0, 1.0)
 
 
 def check_bias(bias: float) -> Violation | None:
