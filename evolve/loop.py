@@ -195,7 +195,7 @@ def _propose_round(plan: Plan, state: State, left: int) -> list[_Placed]:
 def _propose(plan: Plan, state: State, island: int, rng: np.random.Generator) -> Proposal:
     """Draw parents and an operator, and apply it."""
     if rng.random() < SEEDLING_SHARE or len(state.archive) == 0:
-        return random_seedling(rng)
+        return random_seedling(rng, plan.caps)
     operator = GENETIC[state.bandit.choose(rng)]
     first, others = state.archive.sample(island, rng, inspirations=operator.parents - 1)
     if state.front and rng.random() < FRONTIER_SHARE:
