@@ -19,23 +19,28 @@ def outcome_text(finish: Finish) -> str:
     summary, folder = finish.summary, finish.folder
     counts = f"{summary['evaluations']} of {summary['budget']} evaluations in {duration(summary['wall_s'])}"
     lines = [f"{HEADLINES[summary['status']]}: {counts}."]
-    lines += champion_lines(summary["champion"]) if summary["champion"] else ["No program was accepted."]
-    if summary["status"] == "interrupted":
+    interrupted = summary["status"] == "interrupted"
+    if summary["champion"]:
+        lines += champion_lines(summary["champion"], with_source=not interrupted)
+    elif not interrupted:
+        lines.append("No program was accepted.")
+    if interrupted:
         lines.append(f"Nothing that was finished is lost. Go on with: python -m evolve resume {folder.path}")
     lines.append(f"See it with: python -m evolve show {folder.path}")
     return "\n".join(lines)
 
 
-def champion_lines(champion: dict[str, Any]) -> list[str]:
-    """Return the champion's size and errors."""
+def champion_lines(champion: dict[str, Any], *, with_source: bool) -> list[str]:
+    """Return the champion's size, errors and text."""
     worst = champion["worst"]
     errors = ", ".join(f"{metric.upper()} {100.0 * value:.2f} %" for metric, value in champion["error"].items())
-    return [
+    lines = [
         f"Champion {champion['id']}: {champion['operations']} operations, {champion['constants']} constants, "
         f"{champion['features']} features.",
         f"Mean absolute errors: {errors}.",
         f"Worst stage: {worst['name']} #{worst['stage']}, E2E {100.0 * worst['e2e']:+.1f} %.",
-        "",
-        *("    " + line if line else "" for line in champion["source"].rstrip().splitlines()),
-        "",
     ]
+    if with_source:
+        text = champion["source"].rstrip().splitlines()
+        lines += ["", *("    " + line if line else "" for line in text), ""]
+    return lines

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 from evolve.tally import Scored, Tally
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Console, Group, RenderableType
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
 
 LINE_INTERVAL_S = 5.0
 """Plain lines come no faster than this, but for the first."""
@@ -136,10 +138,10 @@ class LiveView:
         from rich.live import Live
 
         self._console = console
-        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
         self._title, self._phase, self._budget = "", "", 0
         self._snapshot: Snapshot | None = None
         self._began_s = time.monotonic()
+        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
 
     def begin(self, title: str, budget: int) -> None:
         """Name what is about to run and start drawing."""
@@ -173,21 +175,30 @@ def rendered(
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    parts: list[Text | ProgressBar | object] = [Text(title, style="bold", no_wrap=True, overflow="ellipsis")]
+    parts: list[RenderableType] = [Text(title, style="bold", no_wrap=True, overflow="ellipsis")]
     if snapshot is None:
         parts.append(Text(f"{phase} ({duration(elapsed_s)})"))
-        parts.append(ProgressBar(total=budget, pulse=True, width=60))
+        parts.append(_bar(ProgressBar(total=budget, pulse=True, width=60)))
     else:
         parts.append(Text(f"{_counts(snapshot)}, running {duration(elapsed_s)}"))
-        parts.append(ProgressBar(total=budget, completed=snapshot.evaluations, width=60))
-        parts.append(Text(_best(snapshot)))
+        parts.append(_bar(ProgressBar(total=budget, completed=snapshot.evaluations, width=60)))
+        parts.append(Text("\n".join(_best(snapshot))))
         parts.append(Text(f"rejected: {_rejected(snapshot)}"))
         parts.append(_frontier_table(snapshot, rows))
     parts.append(Text("Ctrl-C stops; `resume` goes on", style="dim"))
-    return Group(*parts)  # type: ignore[arg-type]
+    return Group(*parts)
 
 
-def _frontier_table(snapshot: Snapshot, rows: int) -> object:
+def _bar(bar: ProgressBar) -> Table:
+    """Return a bar on a line of its own; by itself it does not end its line."""
+    from rich.table import Table
+
+    grid = Table.grid()
+    grid.add_row(bar)
+    return grid
+
+
+def _frontier_table(snapshot: Snapshot, rows: int) -> Table:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
@@ -204,7 +215,7 @@ def _frontier_table(snapshot: Snapshot, rows: int) -> object:
 def line(snapshot: Snapshot) -> str:
     """Return a snapshot as one line."""
     rejected = sum(snapshot.rejected.values())
-    return f"{_counts(snapshot)}; {_best(snapshot)}; rejected {rejected}"
+    return f"{_counts(snapshot)}; {'; '.join(_best(snapshot))}; rejected {rejected}"
 
 
 def _counts(snapshot: Snapshot) -> str:
@@ -214,15 +225,15 @@ def _counts(snapshot: Snapshot) -> str:
     return text
 
 
-def _best(snapshot: Snapshot) -> str:
+def _best(snapshot: Snapshot) -> tuple[str, ...]:
     if snapshot.champion is None or snapshot.best_error is None:
-        return "no program accepted yet"
+        return ("no program accepted yet",)
     champion = snapshot.champion
     errors = ", ".join(
         f"{name.upper()} {100.0 * getattr(champion.errors, name):.2f} %" for name in ("e2e", "ttft", "tpot")
     )
     operations = champion.elite.descriptor.operations
-    return f"best loss {100.0 * snapshot.best_error:.2f} %; champion with {operations} operations: {errors}"
+    return f"best loss {100.0 * snapshot.best_error:.2f} %", f"champion: {operations} operations, {errors}"
 
 
 def _rejected(snapshot: Snapshot) -> str:

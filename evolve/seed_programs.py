@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 from evaluators.features import VOCABULARY
+from seeds import seed_texts
 from translate.caps import Caps
 from translate.errors import Code, Refusal
 from translate.ir import Program
@@ -19,12 +18,10 @@ def seed_programs(caps: Caps) -> tuple[Program, ...]:
     Raises: RuntimeError: a seed is refused for another reason; it is the project's own file, so that is a bug.
     """
     programs = []
-    for file in sorted(files("seeds").iterdir(), key=lambda entry: entry.name):
-        if not file.name.endswith(".py") or file.name.startswith("_"):
-            continue
-        program = parse(file.read_text(encoding="utf-8"), VOCABULARY, caps)
+    for name, text in seed_texts().items():
+        program = parse(text, VOCABULARY, caps)
         if not isinstance(program, Refusal):
             programs.append(program)
         elif program.code not in TOO_LARGE:
-            raise RuntimeError(f"seeds/{file.name}: {program}")
+            raise RuntimeError(f"seeds/{name}.py: {program}")
     return tuple(programs)

@@ -7,7 +7,7 @@ its ledger, so going on means folding them again.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archive import Ledger, LedgerReader
+from archive import Event, Ledger, LedgerReader, Round
 from evaluators.experiment import Experiment
 from evolve.dataset import digest_of, open_dataset, require_same, scored_experiments
 from evolve.errors import CommandError
@@ -154,9 +154,14 @@ def tally_of(ledger: LedgerReader) -> Tally:
 
 
 def wall_seconds(ledger: LedgerReader) -> float:
-    """Return how long the sessions of a run took together; a killed one counts to the last that it wrote."""
-    moments = [(event.at_utc, event.kind, event.body) for event in ledger.events()]
-    moments += [(past.at_utc, "round", {}) for past in ledger.rounds()]
+    """Return how long the sessions of a run took together."""
+    return session_seconds(ledger.events(), ledger.rounds())
+
+
+def session_seconds(events: Iterable[Event], rounds: Iterable[Round]) -> float:
+    """Return the time of all sessions; one that was killed counts up to the last that it wrote."""
+    moments = [(event.at_utc, event.kind, event.body) for event in events]
+    moments += [(past.at_utc, "round", {}) for past in rounds]
     total, previous = 0.0, None
     for at_utc, kind, body in sorted(moments, key=lambda moment: moment[0]):
         now = datetime.fromisoformat(at_utc)
