@@ -137,9 +137,8 @@ def test_evaluate_scores_a_program_and_fitting_makes_it_better(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program, data = tmp_path / "mine.py", tiny_dataset(tmp_path)
-    program.write_text(
-        'CONSTANTS = {"per_gpu": 50.0}\n\ndef predict_step_time(b):\n    return b["gemm_time"] + b["kv_read_time"] + per_gpu * b["tp"]\n'
-    )
+    body = 'return b["gemm_time"] + b["kv_read_time"] + per_gpu * b["tp"]'
+    program.write_text(f'CONSTANTS = {{"per_gpu": 50.0}}\n\ndef predict_step_time(b):\n    {body}\n')
     documents = []
     for extra in ([], ["--fit"]):
         assert main(["evaluate", str(program), "--data", str(data), "--json", *extra]) == 0
