@@ -57,7 +57,7 @@ def print_data(source: str) -> None:
             row["model"], row["gpu"], str(row["tp"]), row["workload"], f"{row['rate_per_s']:g}",
             f"{row['prompt_tokens']:.0f}", str(row["output_tokens"]), *times, flags,
         ))  # fmt: skip
-    print_table(header, rows, left=("model", "GPU", "workload", "flags"))
+    print_table(header, rows, left=("model", "GPU", "workload", "flags"), group=4)
     stages = sum(len(experiment.workload.stages) for experiment in experiments)
     out = sum(experiment.overloaded or experiment.thrashing for experiment in experiments)
     print(f"\n{len(experiments)} experiments, {stages} stages; {out} experiments are flagged and not scored.")

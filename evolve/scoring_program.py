@@ -144,6 +144,7 @@ def print_stages(rows: Sequence[dict[str, Any]]) -> None:
             for row in rows
         ],
         left=("experiment",),
+        group=1,
     )
 
 
