@@ -84,7 +84,8 @@ def print_frontier(tally: Tally) -> None:
     """Print the frontier by operations."""
     rows = [
         (entry.elite.id[:12], str(entry.elite.descriptor.operations), percent(entry.errors.e2e),
-         percent(entry.errors.ttft), percent(entry.errors.tpot), percent(entry.elite.objectives[1]), entry.elite.operator)
+         percent(entry.errors.ttft), percent(entry.errors.tpot), percent(entry.elite.objectives[1]),
+         entry.elite.operator)
         for entry in tally.front
     ]  # fmt: skip
     header = ("frontier", "operations", "E2E %", "TTFT %", "TPOT %", "worst 3 %", "operator")
