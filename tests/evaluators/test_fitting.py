@@ -133,7 +133,9 @@ def test_the_ratio_of_the_simulator_over_the_mean_field_multiplies_predictions(b
 
 
 def test_a_program_without_constants_is_scored_as_it_stands(builtin_benchmark: Benchmark) -> None:
-    text = step_program("1.01 * b['gemm_time'] + 66.0 * b['layers']")
+    text = step_program(
+        "1.036 * b['gemm_time'] + 0.963 * b['kv_read_time'] + 12.65 * b['attention_flops'] + 28.15 * b['layers']"
+    )
     found = fit(compiled(text), builtin_benchmark.field, np.empty(0), np.ones((3, 20)), stream(1, "t"))
     assert isinstance(found, Fit)
     assert found.constants.shape == (0,)

@@ -10,16 +10,34 @@ import pytest
 from evaluators.benchmark import builtin
 from evaluators.compiled import compile_program
 from evaluators.evaluation import Evaluation
-from evaluators.features import FEATURES, INDEX
-from evaluators.invariants import BATCHES, DEPLOYMENTS, LARGEST_BIAS, Violation, check, check_bias, probe
-from tests.programs import compiled, step_program
+from evaluators.features import FEATURE_NAMES, FEATURES, INDEX
+from evaluators.invariants import (
+    BATCHES,
+    DEPLOYMENTS,
+    LARGEST_BIAS,
+    LEAST_OF_PEAK,
+    Violation,
+    check,
+    check_bias,
+    faster_than_peak,
+    probe,
+)
+from tests.programs import compiled, program, step_program
+from translate.ir import Function
+from translate.to_plain import evaluate
 
-BASE = "1.1 * b['gemm_time'] + 60.0 * b['layers']"
+BASE = "1.1 * b['gemm_time'] + 1.3 * b['kv_read_time'] + 2.0 * b['attention_flops'] + 60.0 * b['layers']"
 
 
 def verdict(expression: str, constants: dict[str, float] | None = None) -> Violation | None:
     values = constants or {}
     return check(compiled(step_program(expression, values)), np.array(list(values.values())))
+
+
+def function_of(expression: str) -> Function:
+    found = program(step_program(expression)).function("predict_step_time")
+    assert found is not None
+    return found
 
 
 def test_a_sensible_formula_keeps_them_all() -> None:
@@ -89,6 +107,40 @@ def test_less_time_in_under_a_twentieth_of_the_batches_is_let_pass() -> None:
     assert verdict(dipping) is None
     edge = float(np.median(decodes))
     assert verdict(f"{BASE} + 1e6 - (1e3 * b['decode_reqs'] if b['decode_reqs'] > {edge} else 0.0)") is not None
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "12000.0",
+        f"min({BASE}, 15000.0)",
+        "0.5 * b['weight_load'] + 0.5 * b['kv_read'] + 0.5 * b['total_flops']",
+        "1.2 * b['weight_load'] + 1.2 * b['kv_read']",
+    ],
+)
+def test_a_step_faster_than_the_hardware_s_peak_breaks_the_rule_of_ours(expression: str) -> None:
+    """Constants, ceilings, half the peak's time, and formulas that forget the arithmetic of long prefills."""
+    found = verdict(expression)
+    assert found is not None
+    assert found.code == "INV-P-1"
+    steps = probe().steps
+    bytes_us = steps[:, INDEX["weight_load"]] + steps[:, INDEX["kv_read"]]
+    times = [
+        evaluate(function_of(expression), dict(zip(FEATURE_NAMES, map(float, row), strict=True)), {}) for row in steps
+    ]
+    share = np.mean(np.array(times) < LEAST_OF_PEAK * np.maximum(bytes_us, steps[:, INDEX["total_flops"]]))
+    assert f"{share:.0%} of the probe batches" in found.reason
+
+
+def test_a_step_at_the_peak_is_possible_and_one_at_half_of_it_leads_by_half() -> None:
+    peak = "max(b['weight_load'] + b['kv_read'], b['total_flops'])"
+    assert verdict(peak) is None
+    none, half, all_of_it = (
+        faster_than_peak(compiled(step_program(text)), np.empty(0)) for text in (peak, f"0.5 * {peak}", "0.0 / 0.0")
+    )
+    np.testing.assert_array_equal(none, 0.0)
+    np.testing.assert_allclose(half, 0.5)
+    np.testing.assert_array_equal(all_of_it, 1.0)
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.0499, -0.0499])

@@ -18,7 +18,7 @@ SEED = 5
 PROGRAMS = tuple(
     program(step_program(text, {"a": 1.1, "c": 50.0}))
     for text in (
-        "a * b['gemm_time'] + c * b['layers']",
+        "a * b['gemm_time'] + 1.3 * b['kv_read_time'] + 2.0 * b['attention_flops'] + c * b['layers']",
         "a / 0.0 + c",
         "a * b['weight_load'] + c * b['layers'] + 1000.0",
         "a * b['gemm_time'] + c / b['batch_size'] * 1e6",
