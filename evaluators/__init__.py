@@ -1,0 +1,1 @@
+"""Experiments, physics, features, the simulator, fitting and scoring."""

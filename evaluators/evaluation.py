@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evaluators.compiled import Compiled, compile_program
 from evaluators.experiment import Experiment
 from evaluators.features import FEATURE_NAMES
-from evaluators.fitting import fit, mean_field_prediction
+from evaluators.fitting import fit, mean_field_prediction, refit
 from evaluators.generalisation import Generalisation, generalisation
 from evaluators.invariants import check, check_bias, probe
 from evaluators.meanfield import METRICS, MeanField, mean_field
@@ -113,11 +113,10 @@ def fit_and_score(program: Program, benchmark: Benchmark, seed: int) -> Evaluati
     """Fit a program's constants to the benchmark and score it; the result depends on the arguments alone."""
     compiled = compile_program(program)
     rng = stream(seed, "fit", int(digest(program)[:8], 16))
-    start, ratio = np.array(program.constant_values), np.ones_like(benchmark.field.observed)
-    first = fit(compiled, benchmark.field, start, ratio, rng)
+    first = fit(compiled, benchmark.field, np.array(program.constant_values), rng)
     if not first.error < HOPELESS_ERROR:
         return Failure("fit", "EV001", f"mean-field error {first.error:.0%} at the best constants; want < 50%")
-    best = _alternate(compiled, benchmark, _rounded(first.constants), rng)
+    best = _alternate(compiled, benchmark, _rounded(first.constants))
     if isinstance(best, Unscorable):
         return Failure("simulate", "EV003", best.reason)
     constants, result = best
@@ -125,13 +124,11 @@ def fit_and_score(program: Program, benchmark: Benchmark, seed: int) -> Evaluati
     if violation is not None:
         return Failure("invariants", violation.code, violation.reason)
     ratio = _ratio(compiled, benchmark.field, constants, result)
-    folds = generalisation(compiled, benchmark.field, constants, ratio, rng)
+    folds = generalisation(compiled, benchmark.field, constants, ratio)
     return Evaluation(with_constants(program, [float(value) for value in constants]), result, folds)
 
 
-def _alternate(
-    compiled: Compiled, benchmark: Benchmark, constants: F64, rng: np.random.Generator
-) -> tuple[F64, Score] | Unscorable:
+def _alternate(compiled: Compiled, benchmark: Benchmark, constants: F64) -> tuple[F64, Score] | Unscorable:
     """Simulate, correct the mean field by the outcome, fit again; return the best constants met and their score."""
     best: tuple[F64, Score] | None = None
     for _ in range(ROUNDS):
@@ -144,7 +141,7 @@ def _alternate(
         if not gained or len(constants) == 0:
             break
         ratio = _ratio(compiled, benchmark.field, constants, result)
-        constants = _rounded(fit(compiled, benchmark.field, constants, ratio, rng, starts=1).constants)
+        constants = _rounded(refit(compiled, benchmark.field, constants, ratio))
     assert best is not None
     return best
 

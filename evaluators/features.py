@@ -43,8 +43,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature("decode_reqs", "requests", "requests that decode in this step", 0, 1024),
     Feature("batch_size", "requests", "all requests of the step", 1, 1024),
     Feature("total_tokens", "tokens", "prefill and decode tokens together", 1, 16384),
-    Feature("padded_tokens", "tokens", "total tokens padded to the next CUDA-graph size (1, 2, 4, multiples of 8)",
-            1, 16384),
+    Feature(
+        "padded_tokens", "tokens", "total tokens padded to the next CUDA-graph size (1, 2, 4, multiples of 8)", 1, 16384
+    ),
     Feature("kv_mean", "tokens", "cached context per request before the step, mean over the batch", 0, 131072),
     Feature("kv_max", "tokens", "longest cached context of the batch", 0, 131072),
     Feature("kv_sum", "tokens", "cached context of the whole batch", 0, 2e6),
@@ -56,8 +57,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature("decode_gemm", "us", "weight GEMM FLOPs of the decode tokens at peak", 0, 1e5),
     Feature("decode_attn", "us", "attention FLOPs of the decode tokens at peak", 0, 1e5),
     Feature("lm_head", "us", "LM-head FLOPs at peak, one row per request", 0, 1e4),
-    Feature("weight_load", "us", "weight bytes read at peak bandwidth; of the experts those the tokens should touch",
-            1, 1e6),
+    Feature(
+        "weight_load", "us", "weight bytes read at peak bandwidth; of the experts those the tokens should touch", 1, 1e6
+    ),
     Feature("kv_read", "us", "KV-cache bytes read at peak bandwidth", 0, 1e5),
     Feature("kv_write", "us", "KV-cache bytes written at peak bandwidth", 0, 1e4),
     Feature("tp_comm", "us", "all-reduce payload at peak link bandwidth; 0 on one GPU", 0, 1e6),

@@ -8,7 +8,10 @@ Source: Bandler et al., Space mapping technique for electromagnetic optimization
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,8 @@ from evaluators.features import INDEX
 from evaluators.invariants import faster_than_peak
 from evaluators.meanfield import METRICS, MeanField, predict
 from evaluators.simulation import DEFAULT_QUEUEING_US
+from translate.complexity import Node, children, walk
+from translate.ir import Compare, Constant, Program
 
 F64 = NDArray[np.float64]
 WEIGHTS = {"e2e": 1.0, "ttft": 0.2, "tpot": 1.0}
@@ -30,6 +35,11 @@ LARGEST = 1e3
 MOST_EVALUATIONS = 400
 PEAK_WEIGHT = 0.2
 """What a step's relative lead over the hardware's peak counts in the fit, against a stage's relative error."""
+STARTS = 3
+SMALLEST_START = 1e-6
+"""Where a constant of zero starts: at its bound it would have no direction to move in."""
+CMA_EVALUATIONS = 400
+CMA_SIGMA = 0.3
 START_SPREAD = 1.0
 """Standard deviation of the log of the factors between two starts."""
 
@@ -65,46 +75,92 @@ def weighted_error(errors: F64) -> float:
     return float(weights @ np.mean(np.abs(errors), axis=1) / weights.sum())
 
 
-def _bounds(start: F64) -> tuple[F64, F64]:
-    """Let each constant keep its sign: a time that turned negative would predict well and mean nothing."""
-    return np.where(start < 0.0, -np.inf, 0.0), np.where(start < 0.0, 0.0, np.inf)
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """One structure, the rows it is fitted to, and the correction of the mean field on them."""
+
+    compiled: Compiled
+    field: MeanField
+    ratio: F64
+
+    def errors(self, constants: F64) -> F64:
+        """Return the relative errors (len(METRICS), rows)."""
+        predicted = mean_field_prediction(self.compiled, self.field, constants) * self.ratio
+        return relative_errors(predicted, self.field.observed)
+
+    def residuals(self, constants: F64) -> F64:
+        """Return what least squares sees: weighted errors, and the lead over the hardware's peak."""
+        scale = np.sqrt(np.array([WEIGHTS[metric] for metric in METRICS]))[:, None]
+        lead = PEAK_WEIGHT * faster_than_peak(self.compiled, constants)
+        return np.concatenate([np.ravel(scale * self.errors(constants)), lead])
+
+    def cost(self, constants: F64) -> float:
+        """Return what decides between two solutions."""
+        lead = float(np.mean(faster_than_peak(self.compiled, constants)))
+        return weighted_error(self.errors(constants)) + PEAK_WEIGHT * lead
+
+    def solved(self, start: F64, loss: Literal["linear", "soft_l1"]) -> F64:
+        """Return least squares' solution from ``start``; each constant keeps its sign.
+
+        A time that turned negative would predict well and mean nothing.
+        """
+        start = np.where(start == 0.0, SMALLEST_START, start)
+        bounds = np.where(start < 0.0, -np.inf, 0.0), np.where(start < 0.0, 0.0, np.inf)
+        solution = least_squares(
+            self.residuals, start, bounds=bounds, x_scale="jac", loss=loss, f_scale=ROBUST_SCALE,
+            max_nfev=MOST_EVALUATIONS // (len(start) + 1),
+        )  # fmt: skip
+        return np.asarray(solution.x, dtype=np.float64)
+
+    def evolved(self, start: F64, seed: int) -> F64:
+        """Return what CMA-ES finds around ``start``, by factors on the constants: it needs no slope."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it misses matplotlib, which nothing here plots with
+            import cma
+
+        start = np.where(start == 0.0, SMALLEST_START, start)
+        options = {"maxfevals": CMA_EVALUATIONS, "seed": seed, "verbose": -9}
+        found, _ = cma.fmin2(lambda x: self.cost(start * np.exp(x)), np.zeros(len(start)), CMA_SIGMA, options)
+        return np.asarray(start * np.exp(np.asarray(found)), dtype=np.float64)
 
 
-def fit(
-    compiled: Compiled, field: MeanField, start: F64, ratio: F64, rng: np.random.Generator, *, starts: int = 3
-) -> Fit:
-    """Fit the constants from ``start`` and a few seeded perturbations of it.
+def has_fitted_threshold(program: Program) -> bool:
+    """Return whether a constant decides which way some condition goes."""
+    comparisons = (n for function in program.functions for n in walk(function) if isinstance(n, Compare))
+    return any(isinstance(inner, Constant) for node in comparisons for inner in _inside(node))
 
-    Each start is fitted by plain least squares first, which sees far, and then robustly, which ignores outliers; a
-    single start is a refit from nearby and needs the second only.
+
+def _inside(node: Node) -> Iterator[Node]:
+    yield node
+    for child in children(node):
+        yield from _inside(child)
+
+
+def fit(compiled: Compiled, field: MeanField, start: F64, rng: np.random.Generator) -> Fit:
+    """Fit the constants (k,) from ``start`` and a few seeded perturbations of it.
+
+    Each start is fitted by plain least squares, which sees far, and then robustly, which ignores outliers. Where a
+    condition depends on a constant, which then has no slope, CMA-ES goes on from the best.
     Steps that would be faster than the hardware's peak are penalised: the measured loads say little about long
     prefills, and a formula must not make up for its faults there.
-    Args: start: (k,) constants; ratio: (len(METRICS), rows) simulator over mean field at the last constants, 1 before.
     """
-    scale = np.sqrt(np.array([WEIGHTS[metric] for metric in METRICS]))[:, None]
-
-    def errors(constants: F64) -> F64:
-        return relative_errors(mean_field_prediction(compiled, field, constants) * ratio, field.observed)
-
-    def residuals(constants: F64) -> F64:
-        lead = PEAK_WEIGHT * faster_than_peak(compiled, constants)
-        return np.concatenate([np.ravel(scale * errors(constants)), lead])
-
-    def cost(constants: F64) -> float:
-        return weighted_error(errors(constants)) + PEAK_WEIGHT * float(np.mean(faster_than_peak(compiled, constants)))
-
-    best, least = start, cost(start)
-    if len(start) == 0:
-        return Fit(start, weighted_error(errors(start)))
-    for number in range(starts):
+    problem = _Problem(compiled, field, np.ones_like(field.observed))
+    solutions = [start]
+    for number in range(STARTS if len(start) else 0):
         factors = np.exp(rng.normal(0.0, START_SPREAD, size=len(start))) if number else np.ones(len(start))
-        first = np.where(start == 0.0, 1e-6, start * factors)
-        for loss in ("linear", "soft_l1") if starts > 1 else ("soft_l1",):
-            first = least_squares(
-                residuals, first, bounds=_bounds(start), x_scale="jac", loss=loss, f_scale=ROBUST_SCALE,
-                max_nfev=MOST_EVALUATIONS // (len(start) + 1),
-            ).x  # fmt: skip
-        reached = cost(first)
-        if reached < least:
-            best, least = first, reached
-    return Fit(best, weighted_error(errors(best)))
+        solutions.append(problem.solved(problem.solved(start * factors, "linear"), "soft_l1"))
+    best = min(solutions, key=problem.cost)
+    if len(start) > 1 and has_fitted_threshold(compiled.program):
+        best = min(best, problem.evolved(best, int(rng.integers(1, 2**31))), key=problem.cost)
+    return Fit(best, weighted_error(problem.errors(best)))
+
+
+def refit(compiled: Compiled, field: MeanField, start: F64, ratio: F64) -> F64:
+    """Return constants (k,) fitted from nearby, with a corrected mean field.
+
+    Args: ratio: (len(METRICS), rows) simulator over mean field at the last constants.
+    """
+    if len(start) == 0:
+        return start
+    problem = _Problem(compiled, field, ratio)
+    return min((start, problem.solved(start, "soft_l1")), key=problem.cost)

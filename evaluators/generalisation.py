@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluators.compiled import Compiled
-from evaluators.fitting import fit, mean_field_prediction, relative_errors
+from evaluators.fitting import mean_field_prediction, refit, relative_errors
 from evaluators.meanfield import METRICS, MeanField, rows_of
 
 F64 = NDArray[np.float64]
@@ -27,29 +27,27 @@ class Generalisation:
 
 
 def leave_one_out(
-    compiled: Compiled, field: MeanField, constants: F64, ratio: F64, groups: Sequence[str], rng: np.random.Generator
+    compiled: Compiled, field: MeanField, constants: F64, ratio: F64, groups: Sequence[str]
 ) -> float | None:
     """Return the mean absolute E2E error over all rows, each predicted by a refit without its group.
 
-    Args: constants: (k,) where each refit starts; ratio: (len(METRICS), rows) simulator over mean field, as in `fit`.
+    Args: constants: (k,) where each refit starts; ratio: (len(METRICS), rows) simulator over mean field, as in `refit`.
     """
     if len(set(groups)) < 2:
         return None
     errors = np.empty(len(groups))
     for group in sorted(set(groups)):
         left_out = np.array([name == group for name in groups])
-        refit = fit(compiled, rows_of(field, ~left_out), constants, ratio[:, ~left_out], rng, starts=1)
+        refitted = refit(compiled, rows_of(field, ~left_out), constants, ratio[:, ~left_out])
         unseen = rows_of(field, left_out)
-        predicted = mean_field_prediction(compiled, unseen, refit.constants) * ratio[:, left_out]
+        predicted = mean_field_prediction(compiled, unseen, refitted) * ratio[:, left_out]
         errors[left_out] = relative_errors(predicted, unseen.observed)[METRICS.index("e2e")]
     return float(np.mean(np.abs(errors)))
 
 
-def generalisation(
-    compiled: Compiled, field: MeanField, constants: F64, ratio: F64, rng: np.random.Generator
-) -> Generalisation:
+def generalisation(compiled: Compiled, field: MeanField, constants: F64, ratio: F64) -> Generalisation:
     """Return the leave-one-model-out and leave-one-workload-out errors of a fitted structure."""
     return Generalisation(
-        model=leave_one_out(compiled, field, constants, ratio, field.models, rng),
-        workload=leave_one_out(compiled, field, constants, ratio, field.workloads, rng),
+        model=leave_one_out(compiled, field, constants, ratio, field.models),
+        workload=leave_one_out(compiled, field, constants, ratio, field.workloads),
     )

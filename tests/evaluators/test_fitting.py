@@ -24,7 +24,9 @@ from evaluators.fitting import (
     WEIGHTS,
     Fit,
     fit,
+    has_fitted_threshold,
     mean_field_prediction,
+    refit,
     relative_errors,
     weighted_error,
 )
@@ -91,30 +93,28 @@ def test_constants_are_recovered_from_observations_that_the_simulator_made_with_
 def test_every_constant_keeps_the_sign_of_its_start(builtin_benchmark: Benchmark) -> None:
     """The data wants the second term positive and the third negative; both were declared the other way round."""
     text = step_program("a * b['gemm_time'] + n * b['layers'] + p * b['weight_load']", {"a": 1.5, "n": -5.0, "p": 0.1})
-    one = np.ones_like(builtin_benchmark.field.observed)
     start = np.array([1.5, -5.0, 0.1])
-    found = fit(compiled(text), builtin_benchmark.field, start, one, stream(1, "t"))
+    found = fit(compiled(text), builtin_benchmark.field, start, stream(1, "t"))
     assert (np.sign(found.constants) * np.sign(start) >= 0.0).all()
     assert found.constants[1] == pytest.approx(0.0, abs=1.0)
 
 
 def test_the_same_arguments_give_the_same_constants_whatever_else_was_drawn(builtin_benchmark: Benchmark) -> None:
     function = compiled(TRUTH)
-    one, start = np.ones_like(builtin_benchmark.field.observed), np.array(list(KNOWN.values()))
+    start = np.array(list(KNOWN.values()))
     fits = []
     for number in range(2):
         np.random.seed(number)
-        fits.append(fit(function, builtin_benchmark.field, start, one, stream(9, "fit")))
+        fits.append(fit(function, builtin_benchmark.field, start, stream(9, "fit")))
     np.testing.assert_array_equal(fits[0].constants, fits[1].constants)
     assert fits[0].error == fits[1].error
 
 
 def test_a_fit_is_never_worse_than_its_start_and_states_its_own_error(builtin_benchmark: Benchmark) -> None:
     field, function = builtin_benchmark.field, compiled(TRUTH)
-    one = np.ones_like(field.observed)
     for number in range(3):
         start = np.array(list(KNOWN.values())) * np.exp(stream(number, "start").normal(0.0, 1.0, len(KNOWN)))
-        found = fit(function, field, start, one, stream(number, "fit"), starts=1)
+        found = fit(function, field, start, stream(number, "fit"))
         before, after = (
             weighted_error(relative_errors(mean_field_prediction(function, field, constants), field.observed))
             for constants in (start, found.constants)
@@ -127,16 +127,14 @@ def test_the_ratio_of_the_simulator_over_the_mean_field_multiplies_predictions(b
     """With the ratio that makes a program's prediction perfect, its constants are the optimum and error is 0."""
     field, function, start = builtin_benchmark.field, compiled(TRUTH), np.array(list(KNOWN.values()))
     ratio = field.observed / mean_field_prediction(function, field, start)
-    found = fit(function, field, start, ratio, stream(1, "t"), starts=1)
-    assert found.error == pytest.approx(0.0, abs=1e-12)
-    np.testing.assert_allclose(found.constants, start, rtol=1e-6)
+    np.testing.assert_allclose(refit(function, field, start, ratio), start, rtol=1e-6)
 
 
 def test_a_program_without_constants_is_scored_as_it_stands(builtin_benchmark: Benchmark) -> None:
     text = step_program(
         "1.036 * b['gemm_time'] + 0.963 * b['kv_read_time'] + 12.65 * b['attention_flops'] + 28.15 * b['layers']"
     )
-    found = fit(compiled(text), builtin_benchmark.field, np.empty(0), np.ones((3, 20)), stream(1, "t"))
+    found = fit(compiled(text), builtin_benchmark.field, np.empty(0), stream(1, "t"))
     assert isinstance(found, Fit)
     assert found.constants.shape == (0,)
     verdict = fit_and_score(program(text), builtin_benchmark, seed=1)
@@ -186,12 +184,25 @@ def test_steering_by_the_simulator_improves_on_the_mean_field_alone(
     alone, steered = [], []
     for name, seed_program in seed_programs.items():
         function = compile_program(seed_program)
-        one = np.ones_like(builtin_benchmark.field.observed)
         rng = stream(FIT_SEED, "fit", int(digest(seed_program)[:8], 16))
-        found = fit(function, builtin_benchmark.field, np.array(seed_program.constant_values), one, rng)
+        found = fit(function, builtin_benchmark.field, np.array(seed_program.constant_values), rng)
         score = evaluate_as_is(with_constants(seed_program, [float(c) for c in found.constants]), builtin_benchmark)
         assert isinstance(score, Score)
         alone.append(score.error)
         steered.append(fitted[name].score.error)
     assert (np.array(steered) <= np.array(alone) * 1.0001).all()
     assert np.median(np.array(steered) / np.array(alone)) < 0.97
+
+
+def test_a_threshold_that_least_squares_cannot_see_is_still_moved(builtin_benchmark: Benchmark) -> None:
+    """One extra cost applies from some number of GPUs on; declared at 9, where it applies nowhere in the data."""
+    body = "b['total_bytes'] + n * b['layers'] + (w * b['tp_hops'] if b['tp'] > {} else 0.0)"
+    fixed = step_program(body.format("9.0"), {"n": 100.0, "w": 20.0})
+    fitted = step_program(body.format("t"), {"n": 100.0, "w": 20.0, "t": 9.0})
+    errors = {
+        text: fit(compiled(text), builtin_benchmark.field, np.array(start), stream(1, "t")).error
+        for text, start in ((fixed, [100.0, 20.0]), (fitted, [100.0, 20.0, 9.0]))
+    }
+    assert has_fitted_threshold(compiled(fitted).program)
+    assert not has_fitted_threshold(compiled(fixed).program)
+    assert errors[fitted] < 0.9 * errors[fixed]
