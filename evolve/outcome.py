@@ -30,6 +30,12 @@ def outcome_text(finish: Finish) -> str:
     return "\n".join(lines)
 
 
+def folds_text(folds: dict[str, float | None]) -> str:
+    """Return the leave-one-out errors in words."""
+    parts = [f"one {group} {100.0 * value:.1f} %" for group, value in folds.items() if value is not None]
+    return ", ".join(parts) or "not known, the dataset has one model and one workload"
+
+
 def champion_lines(champion: dict[str, Any], *, with_source: bool) -> list[str]:
     """Return the champion's size, errors and text."""
     worst = champion["worst"]
@@ -38,6 +44,7 @@ def champion_lines(champion: dict[str, Any], *, with_source: bool) -> list[str]:
         f"Champion {champion['id']}: {champion['operations']} operations, {champion['constants']} constants, "
         f"{champion['features']} features.",
         f"Mean absolute errors: {errors}.",
+        f"E2E error when left out of the fit: {folds_text(champion['generalisation'])}.",
         f"Worst stage: {worst['name']} #{worst['stage']}, E2E {100.0 * worst['e2e']:+.1f} %.",
     ]
     if with_source:

@@ -63,6 +63,7 @@ def describe(entry: Scored, settings: Settings) -> dict[str, Any]:
         "worst": max(rows, key=lambda row: abs(row["e2e"])),
         "worst3": score["worst3"],
         "bias": score["bias"],
+        "generalisation": score["generalisation"],
         "per_experiment": rows,
     }
 
