@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from evaluators.benchmark import builtin, builtin_names
-from evaluators.catalogue import Catalogue
+from evaluators.catalogue import Catalogue, load_catalogue
 from evaluators.experiment import DataError, Experiment
 from evaluators.fields import did_you_mean
 from evaluators.inference_perf import read_folder
 from evaluators.stage_csv import read_stages
 
 RUN_FILE = "exp-config.yaml"
+CATALOGUE_FILE = "catalogue.toml"
 MAX_RUNS = 10_000
 
 
@@ -19,12 +20,18 @@ def load_dataset(source: str, catalogue: Catalogue | None = None) -> tuple[Exper
     """Return the experiments of a source, all of them or the first error.
 
     ``source`` is the name of a built-in benchmark (it wins over a path of the same name), an inference-perf run folder,
-    a folder of such runs, a stage table, or a folder with a stages.csv.
+    a folder of such runs, a stage table, or a folder with a stages.csv. A catalogue.toml in the folder, or beside the
+    table, adds models and GPUs to the project's catalogue.
     """
     if source in builtin_names():
         return builtin(source)
     path = Path(source)
     try:
+        if catalogue is None:
+            beside = _catalogue_beside(path)
+            if isinstance(beside, DataError):
+                return beside
+            catalogue = beside
         if path.is_dir():
             return _read_directory(path, catalogue)
         if path.is_file():
@@ -33,6 +40,12 @@ def load_dataset(source: str, catalogue: Catalogue | None = None) -> tuple[Exper
         return DataError(ascii(source)[:200], "source", type(problem).__name__, "a path that can be read")
     want = f"a file, a folder, or one of {', '.join(builtin_names())}{did_you_mean(source, list(builtin_names()))}"
     return DataError(source, "source", "nothing there", want)
+
+
+def _catalogue_beside(path: Path) -> Catalogue | DataError | None:
+    """Return the project's catalogue with the user's additions, None where there are none."""
+    extra = (path if path.is_dir() else path.parent) / CATALOGUE_FILE
+    return load_catalogue([extra]) if extra.is_file() else None
 
 
 def _read_directory(folder: Path, catalogue: Catalogue | None) -> tuple[Experiment, ...] | DataError:

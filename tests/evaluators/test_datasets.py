@@ -83,3 +83,37 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path):
     file = tmp_path / "picture.png"
     file.write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     assert refused(str(file)).path == str(file)
+
+
+GPU = """\
+[[gpu]]
+name = "Z9"
+memory_bytes = 1.0e11
+hbm_bytes_per_s = 2.0e12
+flops_per_s_16bit = 5.0e14
+flops_per_s_8bit = 1.0e15
+link_bytes_per_s = 1.0e11
+gemm_efficiency = 0.9
+gemm_layer_us = 25.0
+gemm_growth = 0.2
+gemm_flops_efficiency = 0.7
+elementwise_us = 15.0
+elementwise_us_at_128 = 40.0
+allreduce_us = 9.0
+"""
+
+
+def test_a_catalogue_beside_the_data_adds_its_gpus(run_folder, change):
+    change(run_folder / "exp-config.yaml", "gpu", "Z9")
+    assert "Z9" in str(refused(str(run_folder)))
+    (run_folder / "catalogue.toml").write_text(GPU)
+    experiments = load_dataset(str(run_folder))
+    assert not isinstance(experiments, DataError)
+    assert experiments[0].gpu.name == "Z9"
+
+
+def test_a_catalogue_beside_the_data_that_does_not_read_refuses_the_data(run_folder: Path):
+    (run_folder.parent / "catalogue.toml").write_text(GPU.replace("memory_bytes = 1.0e11\n", ""))
+    error = refused(str(run_folder.parent))
+    assert error.path.endswith("catalogue.toml")
+    assert "memory_bytes" in str(error)
