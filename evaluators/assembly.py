@@ -24,7 +24,7 @@ def complete(experiment: Experiment, *, measured_kv_blocks: int | None = None, m
         experiment,
         engine=replace(engine, kv_blocks=blocks),
         overloaded=any(is_overloaded(stage) for stage in experiment.workload.stages),
-        thrashing=overflows_cache(experiment.workload, engine.max_num_seqs, capacity_tokens),
+        thrashing=engine.prefix_caching and overflows_cache(experiment.workload, engine.max_num_seqs, capacity_tokens),
     )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from evaluators.experiment import Experiment, Observed, Stage
 from evaluators.features import features_of, request_features_of
-from evaluators.physics import Physics, physics_of
+from evaluators.physics import physics_of
 from evaluators.simulation import COMPLETION_US
 
 F64 = NDArray[np.float64]
@@ -99,6 +99,16 @@ def _cold_and_warm_tokens(experiment: Experiment) -> tuple[float, float]:
     return cold, cold if experiment.thrashing else (block + 1) / 2.0
 
 
+def _cold_share(experiment: Experiment, stage: int, observed: Observed) -> float:
+    """Return the share of a stage's requests that compute a cold prompt where others compute a warm one.
+
+    Only a prefix cache that holds the prompts has warm requests; it is filled by the first stage.
+    """
+    if stage > 0 or experiment.thrashing or not experiment.engine.prefix_caching:
+        return 0.0
+    return min(experiment.workload.prompts / observed.requests, 1.0)
+
+
 def mean_field(experiments: Sequence[Experiment]) -> MeanField:
     """Describe every observed stage of the experiments.
 
@@ -113,18 +123,13 @@ def mean_field(experiments: Sequence[Experiment]) -> MeanField:
     if not rows:
         raise ValueError("dataset: got no observed stage; want at least one")
     blocks, requests = [], []
-    physics: dict[str, Physics] = {}
     for experiment, _, stage, observed in rows:
-        constants = physics.setdefault(experiment.name, physics_of(experiment))
+        constants = physics_of(experiment)
         blocks.append(features_of(constants, _typical_steps(experiment, stage, observed)))
         requests.append(request_features_of(constants, np.array([experiment.workload.prompt_tokens])))
     rate = np.array([stage.rate_per_s / 1e6 for _, _, stage, _ in rows])
     tokens = np.array([max(experiment.workload.output_tokens - 1, 1) for experiment, *_ in rows], dtype=np.float64)
     tpot = np.array([observed.tpot_us for *_, observed in rows])
-    cold = [
-        min(e.workload.prompts / observed.requests, 1.0) if number == 0 and not e.thrashing else 0.0
-        for e, number, _, observed in rows
-    ]
     return MeanField(
         labels=tuple((experiment.name, number) for experiment, number, *_ in rows),
         models=tuple(experiment.model.name for experiment, *_ in rows),
@@ -136,7 +141,7 @@ def mean_field(experiments: Sequence[Experiment]) -> MeanField:
         decode_tokens=tokens,
         concurrency=np.maximum(rate * tpot * tokens, LEAST_CONCURRENCY),
         prefill_share=1.0 - np.exp(-rate * tpot),
-        cold_share=np.array(cold),
+        cold_share=np.array([_cold_share(e, number, seen) for e, number, _, seen in rows]),
         steps_to_first_token=np.array([STEPS_TO_FIRST_TOKEN[e.engine.asynchronous] for e, *_ in rows]),
     )
 

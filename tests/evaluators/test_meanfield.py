@@ -94,6 +94,22 @@ def test_cold_prompts_cost_time_in_the_first_stage_only(field: MeanField) -> Non
     np.testing.assert_array_equal(cold[~first], flat[~first])
 
 
+def test_without_a_prefix_cache_no_prompt_is_colder_than_the_others(experiments: tuple[Experiment, ...]) -> None:
+    """Their prefill is in every typical step already; charging it again would count it twice in the first stage."""
+    off = [replace(e, engine=replace(e.engine, prefix_caching=False)) for e in experiments]
+    assert (mean_field(experiments).cold_share > 0.0).any()
+    assert not mean_field(off).cold_share.any()
+
+
+def test_experiments_of_one_name_keep_their_own_model_and_gpu(experiments: tuple[Experiment, ...]) -> None:
+    first, other = experiments[0], next(e for e in experiments if e.model != experiments[0].model)
+    both = mean_field([first, replace(other, name=first.name)])
+    rows = len(first.workload.stages)
+    layers = both.steps.reshape(TYPICAL_STEPS, -1, both.steps.shape[1])[0, :, INDEX["layers"]]
+    assert set(layers[:rows]) == {first.model.layers}
+    assert set(layers[rows:]) == {other.model.layers}
+
+
 def test_what_holds_for_all_rows_holds_for_some_of_them(field: MeanField) -> None:
     rng = np.random.default_rng(3)
     chosen = rng.random(len(field.labels)) < 0.4
