@@ -10,6 +10,7 @@ from pathlib import Path
 
 from evaluators.experiment import DataError, Gpu, Model
 from evaluators.fields import Fields, UnreadableError, did_you_mean, read_toml, refuse
+from evaluators.physics import total_params
 
 FOLDER = Path(__file__).parent / "catalogue"
 DEFAULT_GPU = "H100-SXM-80GB"
@@ -122,13 +123,8 @@ def parameters(model: Model) -> int:
     Biases and vision towers are left out; both are far below 1 % of the models in the catalogue, but for the
     vision tower of Llama-4 (about 1 %).
     """
-    attention = 2 * model.hidden * model.head_dim * (model.heads + model.kv_heads)
-    dense = 3 * model.hidden * model.ffn
-    sparse = 3 * model.hidden * (model.experts * model.expert_ffn + model.shared_ffn) + model.hidden * model.experts
-    layers = model.layers * (attention + 2 * model.hidden)
-    mlps = (model.layers - model.moe_layers) * dense + model.moe_layers * sparse
-    embeddings = model.vocab * model.hidden * (1 if model.tied_embeddings else 2)
-    return layers + mlps + embeddings + model.hidden
+    norms = (2 * model.layers + 1) * model.hidden
+    return int(total_params(model)) + norms
 
 
 def check_model(model: Model, at: Fields) -> Model:

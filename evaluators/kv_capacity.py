@@ -7,6 +7,7 @@ from functools import cache
 from evaluators.catalogue import FOLDER, parameters
 from evaluators.experiment import Gpu, Model, Workload
 from evaluators.fields import read_toml
+from evaluators.physics import kv_bytes_per_token
 
 GIB = float(1 << 30)
 MEASURED_BLOCK_SIZE = 16
@@ -53,13 +54,8 @@ def estimated_blocks(
     """
     weight_bytes = parameters(model) * model.weight_bytes_per_param / tp
     free_bytes = memory_share * gpu.memory_bytes - weight_bytes - overhead_bytes(model, tp)
-    block_bytes = block_size * kv_bytes_per_token_per_gpu(model, tp)
+    block_bytes = block_size * kv_bytes_per_token(model, tp)
     return max(0, int(free_bytes // block_bytes))
-
-
-def kv_bytes_per_token_per_gpu(model: Model, tp: int) -> float:
-    """Return the bytes of keys and values that one token takes on one GPU, all layers."""
-    return 2.0 * model.layers * max(model.kv_heads / tp, 1.0) * model.head_dim * model.kv_bytes_per_value
 
 
 def overhead_bytes(model: Model, tp: int) -> float:

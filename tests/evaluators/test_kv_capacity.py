@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluators.assembly import complete
 from evaluators.benchmark import builtin
 from evaluators.catalogue import find_gpu, find_model
 from evaluators.experiment import Gpu, Model
@@ -12,10 +15,10 @@ from evaluators.kv_capacity import (
     cache_need_tokens,
     estimated_blocks,
     kv_blocks,
-    kv_bytes_per_token_per_gpu,
     measured_blocks,
     overflows_cache,
 )
+from evaluators.physics import kv_bytes_per_token
 
 # (model, TP, blocks of 16 tokens that the engine reported, error of the estimate in percent)
 MEASURED = [
@@ -71,8 +74,8 @@ def test_a_measured_capacity_holds_only_at_its_memory_share_and_scales_with_the_
 
 def test_kv_heads_are_split_over_the_gpus_but_never_below_one():
     qwen = model("Qwen2.5-7B")
-    assert kv_bytes_per_token_per_gpu(qwen, 1) == 2 * 28 * 4 * 128 * 2
-    assert kv_bytes_per_token_per_gpu(qwen, 4) == kv_bytes_per_token_per_gpu(qwen, 8) == 2 * 28 * 128 * 2
+    assert kv_bytes_per_token(qwen, 1) == 2 * 28 * 4 * 128 * 2
+    assert kv_bytes_per_token(qwen, 4) == kv_bytes_per_token(qwen, 8) == 2 * 28 * 128 * 2
 
 
 def test_a_model_that_does_not_fit_has_no_blocks(h100):
@@ -85,7 +88,7 @@ def test_the_estimate_fills_what_weights_and_overhead_leave(share, tp):
     gpu = find_gpu("H100")
     assert isinstance(gpu, Gpu)
     llama = model("Llama-3.1-8B")
-    used = estimated_blocks(llama, gpu, tp, memory_share=share) * 16 * kv_bytes_per_token_per_gpu(llama, tp)
+    used = estimated_blocks(llama, gpu, tp, memory_share=share) * 16 * kv_bytes_per_token(llama, tp)
     left = share * gpu.memory_bytes - 2 * 8.03e9 / tp - used
     assert 1.9 * GIB < left < 2.1 * GIB
 
@@ -111,3 +114,10 @@ def test_concurrency_of_an_overloaded_load_is_capped_by_the_engine():
     overloaded = next(e for e in builtin("h100-vllm") if "llama-2-70b-hf-tp4-reasoning" in e.name)
     assert not overflows_cache(overloaded.workload, 128, 31357 * 16)
     assert overflows_cache(overloaded.workload, 1000, 31357 * 16)
+
+
+def test_a_load_thrashes_only_where_there_is_a_prefix_cache_to_overflow():
+    experiment = builtin("h100-vllm")[0]
+    assert complete(experiment, measured_kv_blocks=100).thrashing
+    off = replace(experiment, engine=replace(experiment.engine, prefix_caching=False))
+    assert not complete(off, measured_kv_blocks=100).thrashing

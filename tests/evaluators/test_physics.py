@@ -8,7 +8,6 @@ import pytest
 from evaluators.catalogue import find_gpu, find_model
 from evaluators.experiment import DataError, Engine, Experiment, Gpu, Model, Stage, Workload
 from evaluators.features import BATCH_FIELDS, INDEX, features_of
-from evaluators.kv_capacity import kv_bytes_per_token_per_gpu
 from evaluators.physics import head_params, kv_bytes_per_token, physics_of, total_params
 
 LOAD = Workload("none", 10, 10.0, 0.0, 0, (Stage(1.0, 1.0),))
@@ -67,7 +66,6 @@ def test_a_step_of_llama_2_7b_reads_13_2_gb_of_weights_in_4_ms() -> None:
 )
 def test_kv_bytes_per_token_and_gpu(name: str, tp: int, kib: int) -> None:
     assert kv_bytes_per_token(model(name), tp) == kib * 1024
-    assert kv_bytes_per_token_per_gpu(model(name), tp) == kib * 1024
     read_us = feature(experiment(name, tp), "kv_read", decode_reqs=1, kv_sum=1000, kv_decode_sum=1000)
     assert read_us == pytest.approx(1000 * kib * 1024 / 3.35e12 * 1e6)
 
