@@ -18,6 +18,7 @@ from evaluators.workloads import LOADS, shared_prefix_tokens
 
 US_PER_MS = 1e3
 MAX_TOKENS = 10_000_000
+MAX_PROMPTS = 100_000
 PROMPT_SPREAD = 0.010
 """Standard deviation of the prompt lengths over their mean, where the table has none: as in the public H100 runs."""
 
@@ -26,6 +27,7 @@ _PER_STAGE_OPTIONAL = {"duration_s", "requests", "succeeded", "e2e_p10", "e2e_p5
 _COMMON = {"workload", "model", "gpu", "tp", "precision", "max_num_batched_tokens", "cpu_offload", "kv_blocks_total"}
 _COMMON |= {"prompt_tokens", "output_tokens"}
 _COMMON_OPTIONAL = {"shared_prefix_tokens", "prompt_tokens_std", "max_num_seqs", "max_model_len", "block_size"}
+_COMMON_OPTIONAL |= {"prompts", "groups", "enable_prefix_caching", "gpu_memory_utilization"}
 REQUIRED = frozenset({"experiment"} | _PER_STAGE | _COMMON)
 OPTIONAL = frozenset(_PER_STAGE_OPTIONAL | _COMMON_OPTIONAL)
 _PER_EXPERIMENT = tuple(sorted(_COMMON | _COMMON_OPTIONAL))
@@ -61,7 +63,8 @@ def _experiment(name: str, rows: Sequence[Fields], catalogue: Catalogue | None) 
         notes=_notes(first),
     )
     blocks = first.integer("kv_blocks_total", 1, 10**9) if first.has("kv_blocks_total") else None
-    return complete(experiment, measured_kv_blocks=blocks)
+    share = first.number("gpu_memory_utilization", 0.05, 1.0, 0.9)
+    return complete(experiment, measured_kv_blocks=blocks, memory_share=share)
 
 
 def _engine(row: Fields) -> Engine:
@@ -70,6 +73,7 @@ def _engine(row: Fields) -> Engine:
         max_num_batched_tokens=row.integer("max_num_batched_tokens", 1, MAX_TOKENS),
         max_model_len=row.integer("max_model_len", 1, MAX_TOKENS, Engine().max_model_len),
         block_size=row.integer("block_size", 1, 4096, Engine().block_size),
+        prefix_caching=row.flag("enable_prefix_caching", True),
     )
 
 
@@ -78,6 +82,7 @@ def _workload(row: Fields, stages: tuple[Stage, ...]) -> Workload:
     load = LOADS.get(name)
     prompt_tokens = row.number("prompt_tokens", 1, MAX_TOKENS)
     shared = 0 if load is None else shared_prefix_tokens(load.system_tokens, load.question_tokens, prompt_tokens)
+    prompts = row.integer("prompts", 1, MAX_PROMPTS, 100)
     return Workload(
         name=name,
         output_tokens=row.integer("output_tokens", 2, MAX_TOKENS),
@@ -85,6 +90,8 @@ def _workload(row: Fields, stages: tuple[Stage, ...]) -> Workload:
         prompt_tokens_std=row.number("prompt_tokens_std", 0, MAX_TOKENS, PROMPT_SPREAD * prompt_tokens),
         shared_prefix_tokens=row.integer("shared_prefix_tokens", 0, int(prompt_tokens), shared),
         stages=stages,
+        prompts=prompts,
+        groups=row.integer("groups", 1, prompts, min(10, prompts)),
     )
 
 

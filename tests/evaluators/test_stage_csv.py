@@ -125,6 +125,18 @@ def test_optional_columns_override_the_assumptions(file):
     assert experiment.overloaded
 
 
+def test_optional_columns_state_the_cache_and_how_often_prompts_repeat(file):
+    header = HEADER + ",enable_prefix_caching,gpu_memory_utilization,prompts,groups"
+    row = with_value("kv_blocks_total", "")
+    (off,) = read(file, table(row + ",False,0.8,5000,50", header=header))
+    (on,) = read(file, table(row + ",True,0.9,,", header=header))
+    assert (off.engine.prefix_caching, off.workload.prompts, off.workload.groups) == (False, 5000, 50)
+    assert (on.engine.prefix_caching, on.workload.prompts, on.workload.groups) == (True, 100, 10)
+    assert off.engine.kv_blocks < on.engine.kv_blocks
+    assert not off.thrashing
+    refused(file, table(row + ",True,0.9,5,6", header=header), "groups", "from 1 to 5")
+
+
 @pytest.mark.parametrize("column", HEADER.split(","))
 def test_a_missing_column_is_refused_by_name(file, column):
     at = HEADER.split(",").index(column)
