@@ -102,11 +102,15 @@ def _cold_and_warm_tokens(experiment: Experiment) -> tuple[float, float]:
 def _cold_share(experiment: Experiment, stage: int, observed: Observed) -> float:
     """Return the share of a stage's requests that compute a cold prompt where others compute a warm one.
 
-    Only a prefix cache that holds the prompts has warm requests; it is filled by the first stage.
+    Only a prefix cache that holds the prompts has warm requests; each stage begins with the first prompt again, so it
+    is cold in those that no earlier stage has sent.
     """
-    if stage > 0 or experiment.thrashing or not experiment.engine.prefix_caching:
+    if experiment.thrashing or not experiment.engine.prefix_caching:
         return 0.0
-    return min(experiment.workload.prompts / observed.requests, 1.0)
+    prompts = experiment.workload.prompts
+    sent = [round(earlier.rate_per_s * earlier.duration_s) for earlier in experiment.workload.stages[:stage]]
+    known = min(max(sent, default=0), prompts)
+    return max(min(prompts, observed.requests) - known, 0) / observed.requests
 
 
 def mean_field(experiments: Sequence[Experiment]) -> MeanField:

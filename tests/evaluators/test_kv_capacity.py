@@ -121,3 +121,11 @@ def test_a_load_thrashes_only_where_there_is_a_prefix_cache_to_overflow():
     assert complete(experiment, measured_kv_blocks=100).thrashing
     off = replace(experiment, engine=replace(experiment.engine, prefix_caching=False))
     assert not complete(off, measured_kv_blocks=100).thrashing
+
+
+def test_prompts_that_are_sent_once_do_not_thrash():
+    experiment = builtin("h100-vllm")[0]
+    requests = max(stage.observed.requests for stage in experiment.workload.stages)
+    for prompts, thrashing in ((requests - 1, True), (requests, False)):
+        load = replace(experiment.workload, prompts=prompts)
+        assert complete(replace(experiment, workload=load), measured_kv_blocks=5000).thrashing == thrashing

@@ -94,6 +94,15 @@ def test_cold_prompts_cost_time_in_the_first_stage_only(field: MeanField) -> Non
     np.testing.assert_array_equal(cold[~first], flat[~first])
 
 
+def test_a_stage_is_cold_in_the_prompts_that_no_earlier_one_has_sent(experiments: tuple[Experiment, ...]) -> None:
+    first = experiments[0]
+    requests = [stage.observed.requests for stage in first.workload.stages if stage.observed is not None]
+    assert requests[0] < requests[1]
+    load = replace(first.workload, prompts=10 * requests[1])
+    field = mean_field([replace(first, workload=load)])
+    np.testing.assert_allclose(field.cold_share, [1.0, (requests[1] - requests[0]) / requests[1]])
+
+
 def test_without_a_prefix_cache_no_prompt_is_colder_than_the_others(experiments: tuple[Experiment, ...]) -> None:
     """Their prefill is in every typical step already; charging it again would count it twice in the first stage."""
     off = [replace(e, engine=replace(e.engine, prefix_caching=False)) for e in experiments]
