@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evaluators.experiment import Experiment, Stage
+from evaluators.fields import refuse
 from evaluators.kv_capacity import kv_blocks, overflows_cache
 
 MAX_FAILED_SHARE = 0.01
@@ -12,20 +13,36 @@ MAX_MEAN_TTFT_US = 10e6
 
 
 def complete(experiment: Experiment, *, measured_kv_blocks: int | None = None, memory_share: float = 0.9) -> Experiment:
-    """Return the experiment with its KV capacity, and marked as overloaded or thrashing by what was observed."""
+    """Return the experiment with its KV capacity, and marked as overloaded or thrashing by what was observed.
+
+    Raises:
+        UnreadableError: settings that no engine accepts, or a cache without room for a single request.
+    """
     engine = experiment.engine
+    if engine.max_num_batched_tokens < engine.max_num_seqs:
+        want = f"at least max_num_seqs = {engine.max_num_seqs}"
+        refuse(experiment.name, "max_num_batched_tokens", str(engine.max_num_batched_tokens), want)
     blocks = measured_kv_blocks
     if blocks is None:
         blocks = kv_blocks(
             experiment.model, experiment.gpu, experiment.tp, block_size=engine.block_size, memory_share=memory_share
         )
     capacity_tokens = float(blocks * engine.block_size)
+    _require_room(experiment, capacity_tokens)
     return replace(
         experiment,
         engine=replace(engine, kv_blocks=blocks),
         overloaded=any(is_overloaded(stage) for stage in experiment.workload.stages),
         thrashing=engine.prefix_caching and overflows_cache(experiment.workload, engine.max_num_seqs, capacity_tokens),
     )
+
+
+def _require_room(experiment: Experiment, capacity_tokens: float) -> None:
+    needed = experiment.workload.prompt_tokens + experiment.workload.output_tokens
+    if capacity_tokens < needed:
+        where = f"{experiment.model.name} on {experiment.tp} x {experiment.gpu.name}"
+        want = f"room for a request of {needed:g} tokens: check model, GPU, TP and precision, or state the KV blocks"
+        refuse(experiment.name, "KV cache", f"{capacity_tokens:g} tokens for {where}", want)
 
 
 def is_overloaded(stage: Stage) -> bool:

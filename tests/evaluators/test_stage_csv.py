@@ -46,7 +46,7 @@ def refused(file: Path, text: str, *words: str) -> None:
     file.write_text(text, encoding="utf-8", newline="")
     error = read_stages(file)
     assert isinstance(error, DataError)
-    assert error.path == str(file)
+    assert error.path in {str(file), FIRST.split(",", 1)[0]}
     for word in words:
         assert word in str(error), str(error)
 
@@ -98,6 +98,16 @@ def test_a_missing_capacity_is_looked_up_or_estimated(file):
     (estimated,) = read(file, table(with_value("gpu", "H200", with_value("kv_blocks_total", ""))))
     assert measured.engine.kv_blocks == 30425
     assert estimated.engine.kv_blocks > 2 * measured.engine.kv_blocks
+
+
+@pytest.mark.parametrize("blocks", ["", "40"])
+def test_a_deployment_without_room_for_one_request_is_refused(file, blocks):
+    file.write_text(table(with_value("tp", "1", with_value("kv_blocks_total", blocks))), encoding="utf-8")
+    error = read_stages(file)
+    assert isinstance(error, DataError)
+    assert (error.path, error.field) == ("60-a", "KV cache")
+    assert "Llama-3.1-70B on 1 x H100-SXM-80GB" in error.got
+    assert "a request of 823 tokens" in error.want
 
 
 def test_offload_and_columns_that_nothing_reads_are_noted(file):
@@ -182,6 +192,7 @@ def test_an_empty_value_is_refused_with_line_and_column(file, column):
         (table(with_value("e2e_p99", "4000")), "at least the quantile before it"),
         (table(with_value("output_tokens", "1")), "output_tokens"),
         (table(with_value("tp", "1.5")), "a whole number"),
+        (table(with_value("max_num_batched_tokens", "127")), "want at least max_num_seqs = 128"),
         (table('"' + FIRST), "unexpected end of data"),
         (table("\0" + FIRST), "NUL"),
     ],
