@@ -16,21 +16,19 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from archive import Accepted, Archive, Descriptor, Duplicate, Elite, Ledger, Outcome, Record, Rejected, frontier, select
+from archive import Accepted, Archive, Descriptor, Duplicate, Elite, Ledger, Outcome, Record, Rejected, select
 from evaluators.evaluation import Evaluation, Failure, behaviour
-from evaluators.features import VOCABULARY
 from evaluators.random import stream
 from evaluators.scoring import score_json
 from evolve.bandit import Bandit
 from evolve.genetic import GENETIC, random_seedling
 from evolve.proposal import Parent, Proposal
+from evolve.tally import Tally, recorded_program
 from evolve.workers import Pool
 from translate.canonical import digest
 from translate.caps import Caps
 from translate.complexity import measure
-from translate.errors import Refusal
 from translate.ir import Program
-from translate.parse import parse
 from translate.source import to_source
 
 FRONTIER_SHARE = 0.3
@@ -67,14 +65,10 @@ class State:
 
     archive: Archive
     bandit: Bandit
-    front: tuple[Elite, ...] = ()
+    tally: Tally = field(default_factory=Tally)
     seen: dict[str, str] = field(default_factory=dict)
     """Program id by canonical digest and by behaviour."""
-    evaluations: int = 0
-    proposals: int = 0
     rounds: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
-    """Rejections by stage, duplicates among them."""
     idle_rounds: int = 0
     """Rounds since the last one that had something to evaluate."""
 
@@ -105,19 +99,15 @@ def absorb(state: State, number: int, records: Sequence[Record], plan: Plan) -> 
         match record:
             case Accepted(elite=elite, outcome=outcome):
                 state.archive.insert(elite, elite.island)
-                state.front = frontier((*state.front, elite))
                 state.bandit.learn(elite.operator, outcome is not Outcome.KEPT)
-                state.evaluations += 1
-                _remember(state, parsed(elite.source), elite.id)
-            case Rejected(stage=stage):
-                state.refused[stage] = state.refused.get(stage, 0) + 1
-                state.evaluations += 1
+                _remember(state, recorded_program(elite.source), elite.id)
+            case Rejected():
                 state.bandit.learn(record.operator, won=False)
-                _remember(state, parsed(record.source), "")
+                _remember(state, recorded_program(record.source), "")
             case Duplicate():
-                state.refused["duplicate"] = state.refused.get("duplicate", 0) + 1
+                pass
+    state.tally.add(records)
     state.archive.migrate(number, stream(plan.seed, "migrate", number))
-    state.proposals += len(records)
     state.rounds = number + 1
     state.idle_rounds = state.idle_rounds + 1 if all(isinstance(record, Duplicate) for record in records) else 0
 
@@ -127,22 +117,11 @@ def _remember(state: State, program: Program, program_id: str) -> None:
     state.seen.setdefault(behaviour(program), program_id)
 
 
-def parsed(source: str) -> Program:
-    """Parse text that the ledger vouches for.
-
-    Raises: ValueError: the text is no program, so the ledger was not written by this version.
-    """
-    program = parse(source, VOCABULARY, Caps(operations=10_000, conditionals=1_000, constants=1_000))
-    if isinstance(program, Refusal):
-        raise ValueError(f"ledger: got a program that does not parse: {program}")
-    return program
-
-
 def evolve(plan: Plan, seeds: Sequence[Program], state: State, ledger: Ledger, pool: Pool) -> Iterator[RoundReport]:
     """Run rounds until the budget of evaluations is spent; yield a report after each one is safe on disk."""
-    while state.evaluations < plan.budget and state.idle_rounds < IDLE_ROUNDS:
+    while state.tally.evaluations < plan.budget and state.idle_rounds < IDLE_ROUNDS:
         number = state.rounds
-        left = plan.budget - state.evaluations
+        left = plan.budget - state.tally.evaluations
         proposals = _seed_round(plan, seeds, left) if number == 0 else _propose_round(plan, state, left)
         records = _settle(state, proposals, pool)
         absorb(state, number, records, plan)
@@ -177,7 +156,7 @@ def _propose_round(plan: Plan, state: State, left: int) -> list[_Placed]:
     size = min(plan.round_size, left)
     placed: list[_Placed] = []
     pending = dict(state.seen)
-    for number in range(state.proposals, state.proposals + size):
+    for number in range(state.tally.proposals, state.tally.proposals + size):
         rng = stream(plan.seed, "propose", number)
         island = number % plan.islands
         for _ in range(TRIES):
@@ -198,9 +177,9 @@ def _propose(plan: Plan, state: State, island: int, rng: np.random.Generator) ->
         return random_seedling(rng, plan.caps)
     operator = GENETIC[state.bandit.choose(rng)]
     first, others = state.archive.sample(island, rng, inspirations=operator.parents - 1)
-    if state.front and rng.random() < FRONTIER_SHARE:
-        first = select(state.front, 1, rng)[0]
-    parents = [Parent(elite.id, parsed(elite.source)) for elite in (first, *others)]
+    if state.tally.front and rng.random() < FRONTIER_SHARE:
+        first = select((entry.elite for entry in state.tally.front), 1, rng)[0]
+    parents = [Parent(elite.id, recorded_program(elite.source)) for elite in (first, *others)]
     parents += [parents[0]] * (operator.parents - len(parents))
     return operator.apply(parents, rng, plan.caps)
 

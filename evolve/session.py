@@ -61,12 +61,12 @@ def resume(folder: RunFolder, workers: int | None, view: View) -> Finish:
 
 
 def _search(folder: RunFolder, settings: Settings, experiments: tuple[Experiment, ...], view: View) -> Finish:
-    tally, began, status, exit_code, earlier_s = Tally(), time.monotonic(), "failed", 1, 0.0
+    began, status, exit_code, earlier_s = time.monotonic(), "failed", 1, 0.0
     with writing(folder) as ledger, _telling_how_to_resume(folder):
         try:
             earlier_s = wall_seconds(ledger)
             ledger.append_event("resumed" if any(ledger.events()) else "started", {"workers": settings.run.workers})
-            status, exit_code = _rounds(settings, experiments, ledger, tally, view), 0
+            status, exit_code = _rounds(settings, experiments, ledger, view), 0
         except StopRequested as stop:
             status, exit_code = "interrupted", stop.exit_code
         finally:
@@ -75,7 +75,7 @@ def _search(folder: RunFolder, settings: Settings, experiments: tuple[Experiment
     return Finish(folder, summary, exit_code)
 
 
-def _rounds(settings: Settings, experiments: tuple[Experiment, ...], ledger: Ledger, tally: Tally, view: View) -> str:
+def _rounds(settings: Settings, experiments: tuple[Experiment, ...], ledger: Ledger, view: View) -> str:
     """Run the rounds that are left and return how it ended."""
     view.phase("compiling the simulator: a minute on first use, then kept")
     from evolve.loop import evolve
@@ -83,14 +83,14 @@ def _rounds(settings: Settings, experiments: tuple[Experiment, ...], ledger: Led
     from evolve.workers import workers
 
     plan = plan_of(settings)
-    state = restore(ledger, plan, tally)
+    state = restore(ledger, plan)
+    tally = state.tally
     if tally.evaluations >= plan.budget:
         return "finished"
     view.phase(f"starting {settings.run.workers} worker{'s' * (settings.run.workers > 1)}")
     began, before = time.monotonic(), tally.evaluations
     with workers(settings.run.workers, experiments, plan.seed) as pool, no_survivors():
         for report in evolve(plan, seed_programs(plan.caps), state, ledger, pool):
-            tally.add(report.records)
             view.show(snapshot(report.number, tally, plan.budget, time.monotonic() - began, before))
     return "finished" if tally.evaluations >= plan.budget else "exhausted"
 
@@ -123,7 +123,7 @@ def plan_of(settings: Settings) -> Plan:
     )
 
 
-def restore(ledger: LedgerReader, plan: Plan, tally: Tally) -> State:
+def restore(ledger: LedgerReader, plan: Plan) -> State:
     """Fold the ledger's rounds into a state, and check that the archive is the one that was recorded.
 
     Raises: CommandError: it is not.
@@ -136,7 +136,6 @@ def restore(ledger: LedgerReader, plan: Plan, tally: Tally) -> State:
             absorb(state, past.number, past.records, plan)
         except ValueError as problem:
             raise CommandError(f"{ledger.path}: round {past.number} cannot be read back: {problem}") from problem
-        tally.add(past.records)
         if past.number == last and past.archive_digest not in (None, state.archive.digest()):
             raise CommandError(
                 f"{ledger.path}: after round {past.number} the archive is not the one that was recorded: the settings, "

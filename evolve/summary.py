@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evolve.settings import Settings
-from evolve.tally import Scored, Tally, complexity_of, program_of
+from evolve.tally import Scored, Tally, complexity_of, recorded_program
 from translate.source import to_source
 
 METRICS = ("e2e", "ttft", "tpot")
@@ -47,7 +47,7 @@ def summarise(settings: Settings, tally: Tally, *, status: str, wall_s: float) -
 def describe(entry: Scored, settings: Settings) -> dict[str, Any]:
     """Return everything about one program: its text, its size, its errors overall and per stage."""
     score, counts = json.loads(entry.score_json), complexity_of(entry.elite)
-    program = program_of(entry.elite.source)
+    program = recorded_program(entry.elite.source)
     rows = stage_errors(score["rows"])
     return {
         "id": entry.elite.id,
@@ -78,7 +78,7 @@ def program_text(entry: Scored, settings: Settings) -> str:
 
     The search and the evaluation read the file as it is, so the same numbers come out again.
     """
-    program = program_of(entry.elite.source)
+    program = recorded_program(entry.elite.source)
     rows = json.loads(entry.score_json)["rows"]
     e2e, ttft, tpot = (f"{100.0 * getattr(entry.errors, metric):.2f} %" for metric in METRICS)
     count = len({row["name"] for row in rows})

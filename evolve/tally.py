@@ -1,4 +1,4 @@
-"""What a run has found so far, folded from its records: the view, the summary and `show` read it."""
+"""What a run has found so far, folded from its records: the search, the view, the summary and `show` read it."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def scored(record: Accepted) -> Scored:
     return Scored(record.elite, Errors(errors["e2e"], errors["ttft"], errors["tpot"]), record.score_json)
 
 
-def program_of(source: str) -> Program:
-    """Parse a program text that the ledger vouches for.
+def recorded_program(source: str) -> Program:
+    """Parse a program text that the ledger vouches for, whatever its size.
 
     Raises: ValueError: the text is no program, so the ledger was not written by this version.
     """
@@ -111,7 +111,7 @@ def program_of(source: str) -> Program:
 
 def complexity_of(elite: Elite) -> Complexity:
     """Return the counts of a kept program."""
-    return measure(program_of(elite.source))
+    return measure(recorded_program(elite.source))
 
 
 def _simplicity(entry: Scored) -> tuple[float, ...]:

@@ -14,7 +14,8 @@ from evaluators.benchmark import builtin
 from evaluators.evaluation import Evaluation, Failure, fit_and_score, prepare
 from evaluators.random import stream
 from evolve.genetic import GENETIC
-from evolve.loop import IDLE_ROUNDS, REFITS, Plan, RoundReport, State, absorb, evolve, initial_state, parsed
+from evolve.loop import IDLE_ROUNDS, REFITS, Plan, RoundReport, State, absorb, evolve, initial_state
+from evolve.tally import recorded_program
 from tests.evolve.fake_pools import FakePool
 from tests.programs import program, shortened, step_program
 from translate.canonical import digest
@@ -80,17 +81,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def fingerprint(state: State) -> tuple[object, ...]:
     """Return everything of a state that later rounds depend on."""
-    front = tuple((elite.id, elite.objectives) for elite in state.front)
-    counts = (state.evaluations, state.proposals, state.rounds, state.idle_rounds)
-    return state.archive.digest(), front, state.bandit, state.seen, state.refused, counts
+    return state.archive.digest(), state.tally, state.bandit, state.seen, state.rounds, state.idle_rounds
 
 
 @pytest.mark.parametrize("budget", [1, 4, 5, 6, 23])
 def test_exactly_the_budget_is_evaluated(budget: int, tmp_path: Path) -> None:
     pool = FakePool()
     state, reports = searched(tmp_path, replace(PLAN, budget=budget), pool)
-    assert state.evaluations == len(pool.evaluated) == budget
-    assert sum(len(report.records) for report in reports) == state.proposals >= budget
+    assert state.tally.evaluations == len(pool.evaluated) == budget
+    assert sum(len(report.records) for report in reports) == state.tally.proposals >= budget
 
 
 def test_no_round_is_larger_than_asked_and_the_first_holds_the_seeds(run: Run) -> None:
@@ -105,11 +104,11 @@ def test_no_round_is_larger_than_asked_and_the_first_holds_the_seeds(run: Run) -
 def test_every_proposal_ends_as_one_record_on_its_island_from_a_known_operator(run: Run) -> None:
     folder, state, pool = run.folder, run.state, run.pool
     records = records_of(folder)
-    assert len(records) == state.proposals
+    assert len(records) == state.tally.proposals
     assert {record.island for record in records} == set(range(PLAN.islands))
     assert {record.operator for record in records} <= {*GENETIC, "seed", "random_seedling"}
     counted = {kind: sum(isinstance(record, kind) for record in records) for kind in (Accepted, Rejected, Duplicate)}
-    assert counted[Accepted] + counted[Rejected] == state.evaluations == len(pool.evaluated)
+    assert counted[Accepted] + counted[Rejected] == state.tally.evaluations == len(pool.evaluated)
     assert counted[Accepted] > 10
     assert counted[Rejected] > 0
     known = {record.program_id for record in records if isinstance(record, Accepted)}
@@ -119,7 +118,7 @@ def test_every_proposal_ends_as_one_record_on_its_island_from_a_known_operator(r
 
 def test_programs_stay_within_the_caps_and_their_descriptors_are_their_own(run: Run) -> None:
     for record in records_of(run.folder):
-        complexity = measure(parsed(record.source))
+        complexity = measure(recorded_program(record.source))
         assert complexity.operations <= PLAN.caps.operations
         assert complexity.conditionals <= PLAN.caps.conditionals
         assert complexity.constants <= PLAN.caps.constants
@@ -130,7 +129,7 @@ def test_programs_stay_within_the_caps_and_their_descriptors_are_their_own(run: 
 
 def test_no_formula_is_paid_for_twice_unless_its_constants_are_being_looked_for(run: Run) -> None:
     paid = [r for r in records_of(run.folder) if not isinstance(r, Duplicate) and r.operator not in REFITS]
-    digests = [digest(parsed(record.source)) for record in paid]
+    digests = [digest(recorded_program(record.source)) for record in paid]
     assert len(set(digests)) == len(digests)
 
 
@@ -178,8 +177,9 @@ def test_the_archive_and_the_frontier_hold_the_best_that_was_met(run: Run) -> No
     folder, state = run.folder, run.state
     accepted = [record.elite for record in records_of(folder) if isinstance(record, Accepted)]
     assert state.archive.best().fitness == max(elite.fitness for elite in accepted)
-    assert min(elite.objectives for elite in state.front)[0] == min(elite.objectives[0] for elite in accepted)
-    for one in state.front:
+    front = [entry.elite for entry in state.tally.front]
+    assert min(elite.objectives for elite in front)[0] == min(elite.objectives[0] for elite in accepted)
+    for one in front:
         for other in accepted:
             better = all(o <= m for o, m in zip(other.objectives, one.objectives, strict=True))
             assert not (better and other.objectives != one.objectives)
@@ -211,9 +211,9 @@ def test_a_repeated_seed_is_a_duplicate_and_costs_nothing(tmp_path: Path) -> Non
 def test_a_run_whose_programs_all_fail_still_ends_with_its_budget(tmp_path: Path) -> None:
     pool = FakePool(verdict=lambda _: Failure("fit", "EV001", "made up"))
     state, _ = searched(tmp_path, replace(PLAN, budget=20), pool)
-    assert state.evaluations == 20
+    assert state.tally.evaluations == 20
     assert len(state.archive) == 0
-    assert state.refused["fit"] == 20
+    assert state.tally.rejected == {"fit": 20}
 
 
 def test_rounds_without_anything_new_end_the_run_also_when_it_is_split(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_rounds_without_anything_new_end_the_run_also_when_it_is_split(tmp_path:
         absorb(state, number, [replace(duplicate, number=number)], PLAN)
     with Ledger.create(tmp_path / "run.db") as ledger:
         assert list(evolve(PLAN, SEEDS, state, ledger, FakePool())) == []
-    assert state.evaluations == 0
+    assert state.tally.evaluations == 0
     absorb(state, IDLE_ROUNDS, [Rejected(99, SOURCE, "mutate", (), 0, "fit", "EV001", "made up")], PLAN)
     assert state.idle_rounds == 0
 
@@ -239,7 +239,7 @@ def test_a_score_in_the_ledger_is_strict_json_with_the_generalisation(run: Run) 
 
 def test_text_that_is_no_program_is_refused_when_a_ledger_is_read_back() -> None:
     with pytest.raises(ValueError, match="does not parse"):
-        parsed("while True: pass")
+        recorded_program("while True: pass")
 
 
 def test_a_small_real_search_improves_and_repeats(tmp_path: Path) -> None:
@@ -259,6 +259,6 @@ def test_a_small_real_search_improves_and_repeats(tmp_path: Path) -> None:
     one, reports = searched(tmp_path / "one", plan, FakePool(verdict), SEEDS[:3])
     two, _ = searched(tmp_path / "two", plan, FakePool(verdict, backwards=True), SEEDS[:3])
     assert fingerprint(one) == fingerprint(two)
-    assert one.evaluations == 14
+    assert one.tally.evaluations == 14
     assert len(reports) >= 2
     assert any(isinstance(record, Accepted) for report in reports for record in report.records)

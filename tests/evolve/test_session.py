@@ -20,7 +20,6 @@ from evolve.progress import PlainView
 from evolve.run_folder import RunFolder, create_run, writing
 from evolve.session import plan_of, restore, resume, session_seconds, start, tally_of
 from evolve.settings import RunSettings, SearchSettings, Settings
-from evolve.tally import Tally
 
 SMALL = ("--round-size", "4", "--islands", "2")
 
@@ -153,7 +152,7 @@ def test_restoring_refuses_an_archive_that_is_not_the_recorded_one(tmp_path: Pat
     with writing(folder) as ledger:
         ledger.append_round(0, [accepted(0, 0.1)], "not the digest")
         with pytest.raises(CommandError, match="after round 0 the archive is not the one that was recorded"):
-            restore(ledger, plan_of(Settings()), Tally())
+            restore(ledger, plan_of(Settings()))
 
 
 def test_restoring_refuses_a_program_that_does_not_parse(tmp_path: Path) -> None:
@@ -161,16 +160,14 @@ def test_restoring_refuses_a_program_that_does_not_parse(tmp_path: Path) -> None
     with writing(folder) as ledger:
         ledger.append_round(0, [accepted(0, 0.1, "import os\n")])
         with pytest.raises(CommandError, match="round 0 cannot be read back"):
-            restore(ledger, plan_of(Settings()), Tally())
+            restore(ledger, plan_of(Settings()))
 
 
 def test_restoring_a_whole_run_counts_what_the_run_counted(straight: RunFolder) -> None:
-    tally = Tally()
     with LedgerReader.open(straight.ledger_path) as ledger:
-        state = restore(ledger, plan_of(straight.settings()), tally)
-        assert tally == tally_of(ledger)
-    assert (state.evaluations, state.proposals) == (tally.evaluations, tally.proposals)
-    assert state.refused == tally.rejected
+        state = restore(ledger, plan_of(straight.settings()))
+        assert state.tally == tally_of(ledger)
+    assert state.tally.evaluations == summary_without_times(straight.path)["evaluations"]
 
 
 def test_the_time_of_a_run_adds_up_over_its_sessions() -> None:

@@ -15,7 +15,7 @@ from archive import Record
 from evaluators.features import VOCABULARY
 from evolve.settings import RunSettings, Settings
 from evolve.summary import program_text, summarise, summary_json
-from evolve.tally import Tally, program_of
+from evolve.tally import Tally, recorded_program
 from translate.ir import Program
 from translate.parse import parse
 
@@ -139,7 +139,7 @@ def test_the_champions_file_says_its_errors_and_origin_and_is_the_same_program()
     text = program_text(champion, SETTINGS)
     assert text.startswith('"""Bytes first.\n\nErrors: E2E 1.23 %, TTFT 20.00 %, TPOT 10.00 %: ')
     assert "proposal 41 (seed) of seed 7 on h100-vllm." in text
-    again, before = reparsed(text), program_of(LINEAR)
+    again, before = reparsed(text), recorded_program(LINEAR)
     assert (again.constants, again.functions) == (before.constants, before.functions)
 
 
