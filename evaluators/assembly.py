@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evaluators.experiment import Experiment, Stage
+from evaluators.feasible import fault_of
 from evaluators.fields import refuse
 from evaluators.kv_capacity import kv_blocks, overflows_cache
 
@@ -16,7 +17,8 @@ def complete(experiment: Experiment, *, measured_kv_blocks: int | None = None, m
     """Return the experiment with its KV capacity, and marked as overloaded or thrashing by what was observed.
 
     Raises:
-        UnreadableError: settings that no engine accepts, or a cache without room for a single request.
+        UnreadableError: settings that no engine accepts, a cache without room for a single request, or a load that is
+            beyond what can be simulated.
     """
     engine = experiment.engine
     if engine.max_num_batched_tokens < engine.max_num_seqs:
@@ -29,12 +31,15 @@ def complete(experiment: Experiment, *, measured_kv_blocks: int | None = None, m
         )
     capacity_tokens = float(blocks * engine.block_size)
     _require_room(experiment, capacity_tokens)
-    return replace(
+    whole = replace(
         experiment,
         engine=replace(engine, kv_blocks=blocks),
         overloaded=any(is_overloaded(stage) for stage in experiment.workload.stages),
         thrashing=engine.prefix_caching and overflows_cache(experiment.workload, engine.max_num_seqs, capacity_tokens),
     )
+    if fault := fault_of(whole):
+        refuse(experiment.name, *fault)
+    return whole
 
 
 def _require_room(experiment: Experiment, capacity_tokens: float) -> None:

@@ -67,7 +67,8 @@ def read_text(path: Path, max_bytes: int) -> str:
     """Return the UTF-8 text of a regular file of at most ``max_bytes``; a byte-order mark is dropped."""
     try:
         if not path.is_file():
-            refuse(path, "file", "a folder" if path.is_dir() else "nothing there", "a readable file")
+            what = "a folder" if path.is_dir() else "a device or a pipe" if path.exists() else "nothing there"
+            refuse(path, "file", what, "a readable file")
         with path.open("rb") as stream:
             data = stream.read(max_bytes + 1)
     except (OSError, ValueError) as problem:

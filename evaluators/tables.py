@@ -21,7 +21,7 @@ def read_table(path: Path, required: frozenset[str], optional: frozenset[str]) -
     text = read_text(path, MAX_TABLE_BYTES)
     if "\0" in text:
         refuse(path, "file", "a NUL character", "text")
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     above = next((n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
     try:
         rows = list(csv.reader(lines[above:], strict=True))
@@ -30,6 +30,8 @@ def read_table(path: Path, required: frozenset[str], optional: frozenset[str]) -
     if not rows:
         refuse(path, "header", "an empty file", f"a header with {', '.join(sorted(required))}")
     header = [name.strip() for name in rows[0]]
+    if len(header) == 1 and (separator := next((mark for mark in ";\t|" if mark in header[0]), None)):
+        refuse(path, "header", f"columns separated by {ascii(separator)}", "commas between columns, points in decimals")
     _check_header(path, header, required, optional)
     filled = [(n, row) for n, row in enumerate(rows[1:], start=above + 2) if row]
     if not 1 <= len(filled) <= MAX_ROWS:
