@@ -1,6 +1,6 @@
 """What a run keeps: elites on islands, the Pareto frontier, and the append-only ledger."""
 
-from archive.elites import OBJECTIVES, Archive, Axes, Axis, Cell, Descriptor, Elite, Outcome
+from archive.elites import LARGEST_CAPACITY, OBJECTIVES, Archive, Axes, Axis, Cell, Descriptor, Elite, Outcome
 from archive.errors import (
     LedgerCorrupt,
     LedgerError,
@@ -15,6 +15,7 @@ from archive.ledger import Ledger, LedgerReader
 from archive.records import Accepted, Duplicate, Event, JsonValue, Record, Rejected, Round
 
 __all__ = [
+    "LARGEST_CAPACITY",
     "OBJECTIVES",
     "Accepted",
     "Archive",

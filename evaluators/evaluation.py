@@ -69,11 +69,8 @@ class Benchmark:
 
 
 def accuracy_set(experiments: Sequence[Experiment]) -> tuple[Experiment, ...]:
-    """Return the experiments that count: observed, not overloaded, prompts within the prefix cache."""
-    return tuple(
-        e for e in experiments
-        if not e.overloaded and not e.thrashing and any(stage.observed for stage in e.workload.stages)
-    )  # fmt: skip
+    """Return the experiments that count."""
+    return tuple(experiment for experiment in experiments if experiment.scored)
 
 
 def prepare(experiments: Sequence[Experiment], seed: int = DEFAULT_SEED) -> Benchmark:

@@ -145,6 +145,16 @@ class Experiment:
     """True where the prompts overflow the prefix cache and every request prefills in full."""
     notes: tuple[str, ...] = field(default=())
 
+    @property
+    def observed(self) -> bool:
+        """Return whether any stage was measured."""
+        return any(stage.observed for stage in self.workload.stages)
+
+    @property
+    def scored(self) -> bool:
+        """Return whether it counts in the accuracy figures: observed, not overloaded, prompts within the cache."""
+        return self.observed and not self.overloaded and not self.thrashing
+
 
 @dataclass(frozen=True, slots=True)
 class DataError:

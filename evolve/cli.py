@@ -109,13 +109,13 @@ def evaluate(
 ) -> None:
     """Score a program file on a dataset."""
     from evolve import scoring_program as scoring
-    from evolve.dataset import open_dataset, scored_experiments
+    from evolve.dataset import open_dataset, require_scored
 
     caps = _caps(max_operations, max_conditionals, max_constants)
     loaded = _settings(settings, {"run": {"dataset": data}, "caps": caps})
-    parsed = scoring.read_program(program, scoring.caps_of(loaded))
+    parsed = scoring.read_program(program, loaded.caps.for_parser())
     experiments = open_dataset(loaded.run.dataset)
-    scored_experiments(loaded.run.dataset, experiments)
+    require_scored(loaded.run.dataset, experiments)
     verdict = scoring.evaluate_program(parsed, experiments, fit=fit)
     if as_json:
         print(scoring.verdict_json(verdict, loaded.run.dataset))

@@ -20,15 +20,14 @@ def open_dataset(source: str) -> tuple[Experiment, ...]:
     return experiments
 
 
-def scored_experiments(source: str, experiments: Sequence[Experiment]) -> int:
-    """Return how many experiments count in a score.
+def require_scored(source: str, experiments: Sequence[Experiment]) -> None:
+    """Accept the experiments if one of them counts in a score.
 
     Raises: CommandError: none does, and why.
     """
-    observed = [e for e in experiments if any(stage.observed for stage in e.workload.stages)]
-    counting = [e for e in observed if not e.overloaded and not e.thrashing]
-    if counting:
-        return len(counting)
+    if any(experiment.scored for experiment in experiments):
+        return
+    observed = [experiment for experiment in experiments if experiment.observed]
     if not observed:
         raise CommandError(
             f"dataset {source}: none of its {len(experiments)} experiments has an observed stage, so there is nothing "

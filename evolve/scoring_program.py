@@ -11,17 +11,14 @@ from typing import Any
 from evaluators.experiment import Experiment
 from evaluators.features import VOCABULARY
 from evolve.errors import CommandError
-from evolve.settings import Settings
 from evolve.summary import METRICS, stage_errors
 from evolve.tables import milliseconds, percent, print_table, signed_percent
 from translate.caps import Caps
 from translate.complexity import measure
-from translate.errors import Code, Refusal
+from translate.errors import CAP_CODES, Refusal
 from translate.ir import Program
 from translate.parse import parse
 from translate.source import to_source
-
-CAP_CODES = frozenset({Code.OPERATIONS, Code.CONDITIONALS, Code.CONSTANTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +28,6 @@ class Verdict:
     program: Program
     score: dict[str, Any]
     fitted: bool
-
-
-def caps_of(settings: Settings) -> Caps:
-    """Return the caps of the settings as the parser takes them."""
-    caps = settings.caps
-    return Caps(operations=caps.operations, conditionals=caps.conditionals, constants=caps.constants)
 
 
 def read_program(path: Path, caps: Caps) -> Program:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from evaluators.features import VOCABULARY
 from seeds import seed_texts
 from translate.caps import Caps
-from translate.errors import Code, Refusal
+from translate.errors import CAP_CODES, Refusal
 from translate.ir import Program
 from translate.parse import parse
-
-TOO_LARGE = frozenset({Code.OPERATIONS, Code.CONDITIONALS, Code.CONSTANTS})
 
 
 def seed_programs(caps: Caps) -> tuple[Program, ...]:
@@ -22,6 +20,6 @@ def seed_programs(caps: Caps) -> tuple[Program, ...]:
         program = parse(text, VOCABULARY, caps)
         if not isinstance(program, Refusal):
             programs.append(program)
-        elif program.code not in TOO_LARGE:
+        elif program.code not in CAP_CODES:
             raise RuntimeError(f"seeds/{name}.py: {program}")
     return tuple(programs)

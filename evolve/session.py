@@ -10,14 +10,14 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archive import Event, Ledger, LedgerReader, Round
 from evaluators.experiment import Experiment
-from evolve.dataset import digest_of, open_dataset, require_same, scored_experiments
+from evolve.dataset import digest_of, open_dataset, require_same, require_scored
 from evolve.errors import CommandError
 from evolve.files import write_atomic
 from evolve.progress import View, snapshot
@@ -26,7 +26,6 @@ from evolve.settings import Settings
 from evolve.stopping import StopRequested, no_survivors
 from evolve.summary import Summary, program_text, summarise, summary_json
 from evolve.tally import Tally
-from translate.caps import Caps
 
 if TYPE_CHECKING:
     from evolve.loop import Plan, State
@@ -110,7 +109,7 @@ def plan_of(settings: Settings) -> Plan:
     """Return what decides the search."""
     from evolve.loop import Plan
 
-    search, caps = settings.search, settings.caps
+    search = settings.search
     return Plan(
         seed=settings.run.seed,
         budget=settings.run.budget,
@@ -119,7 +118,7 @@ def plan_of(settings: Settings) -> Plan:
         migration_interval=search.migration_interval,
         migration_rate=search.migration_rate,
         capacity=search.capacity,
-        caps=replace(Caps(), operations=caps.operations, conditionals=caps.conditionals, constants=caps.constants),
+        caps=settings.caps.for_parser(),
     )
 
 
@@ -175,7 +174,7 @@ def _experiments(settings: Settings) -> tuple[Experiment, ...]:
     source = settings.run.dataset
     experiments = open_dataset(source)
     require_same(source, experiments, settings.run.dataset_digest)
-    scored_experiments(source, experiments)
+    require_scored(source, experiments)
     return experiments
 
 

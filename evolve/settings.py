@@ -14,11 +14,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from archive import LARGEST_CAPACITY, Axes
 from evolve.cores import usable_cores
 from evolve.errors import UsageError
+from translate.caps import Caps
 
-CELLS_PER_ISLAND = 50
-LARGEST_CAPACITY = 5000
+CELLS_PER_ISLAND = Axes().cells
 LARGEST_FILE_BYTES = 128 << 10
 COMMAND_LINE = "command line"
 
@@ -65,9 +66,13 @@ class SearchSettings(Section):
 class CapSettings(Section):
     """[caps]: how large a program may be."""
 
-    operations: int = Field(default=30, ge=1, le=1000)
-    conditionals: int = Field(default=3, ge=0, le=100)
-    constants: int = Field(default=10, ge=0, le=100)
+    operations: int = Field(default=Caps().operations, ge=1, le=1000)
+    conditionals: int = Field(default=Caps().conditionals, ge=0, le=100)
+    constants: int = Field(default=Caps().constants, ge=0, le=100)
+
+    def for_parser(self) -> Caps:
+        """Return the caps as the parser takes them."""
+        return Caps(operations=self.operations, conditionals=self.conditionals, constants=self.constants)
 
 
 class Settings(Section):

@@ -79,6 +79,10 @@ MEANINGS: dict[Code, str] = {
 }
 
 
+CAP_CODES = frozenset({Code.OPERATIONS, Code.CONDITIONALS, Code.CONSTANTS})
+"""Refusals that higher caps would lift."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A refused program: the first problem in it. Line and column count from 1."""

@@ -10,7 +10,7 @@ import pytest
 from tiny_runs import accepted, tiny_dataset
 
 from archive import Ledger
-from evolve.dataset import digest_of, open_dataset, require_same, scored_experiments
+from evolve.dataset import digest_of, open_dataset, require_same, require_scored
 from evolve.errors import CommandError, UsageError
 from evolve.files import write_atomic
 from evolve.run_folder import (
@@ -203,7 +203,7 @@ def test_a_dataset_with_nothing_to_score_against_is_refused() -> None:
     from dataclasses import replace
 
     experiment = open_dataset("h100-vllm")[0]
-    assert scored_experiments("x", [experiment]) == 1
+    require_scored("x", [experiment])
     unseen = replace(
         experiment,
         workload=replace(
@@ -211,9 +211,9 @@ def test_a_dataset_with_nothing_to_score_against_is_refused() -> None:
         ),
     )
     with pytest.raises(CommandError, match="none of its 1 experiments has an observed stage"):
-        scored_experiments("x", [unseen])
+        require_scored("x", [unseen])
     with pytest.raises(CommandError, match="is overloaded or thrashing"):
-        scored_experiments("x", [replace(experiment, overloaded=True)])
+        require_scored("x", [replace(experiment, overloaded=True)])
 
 
 def test_a_dataset_that_cannot_be_read_is_refused_by_name() -> None:

@@ -8,13 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.elites import LARGEST_CAPACITY as ARCHIVE_CAPACITY
-from archive.elites import Archive, Axes
+from archive import Archive
 from evolve.cores import cgroup_quota, usable_cores
 from evolve.errors import UsageError
 from evolve.settings import (
-    CELLS_PER_ISLAND,
-    LARGEST_CAPACITY,
     RunSettings,
     SearchSettings,
     Settings,
@@ -117,14 +114,9 @@ def test_a_built_in_dataset_keeps_its_name_where_a_path_is_called_like_it(
     assert Settings().resolved("").run.dataset == "h100-vllm"
 
 
-def test_the_defaults_are_those_of_the_parts_that_they_are_for() -> None:
-    defaults, caps = Settings(), Caps()
-    assert Axes().cells == CELLS_PER_ISLAND
-    assert ARCHIVE_CAPACITY == LARGEST_CAPACITY
-    assert (defaults.caps.operations, defaults.caps.conditionals, defaults.caps.constants) == (
-        caps.operations, caps.conditionals, caps.constants,
-    )  # fmt: skip
-    search = defaults.search
+def test_the_parts_that_the_settings_are_for_accept_the_defaults() -> None:
+    assert Settings().caps.for_parser() == Caps()
+    search = Settings().search
     Archive(None, search.islands, search.migration_interval, search.migration_rate, search.capacity)
 
 
