@@ -21,16 +21,12 @@ def complete(experiment: Experiment, *, measured_kv_blocks: int | None = None, m
             beyond what can be simulated.
     """
     engine = experiment.engine
-    if engine.max_num_batched_tokens < engine.max_num_seqs:
-        want = f"at least max_num_seqs = {engine.max_num_seqs}"
-        refuse(experiment.name, "max_num_batched_tokens", str(engine.max_num_batched_tokens), want)
     blocks = measured_kv_blocks
     if blocks is None:
         blocks = kv_blocks(
             experiment.model, experiment.gpu, experiment.tp, block_size=engine.block_size, memory_share=memory_share
         )
     capacity_tokens = float(blocks * engine.block_size)
-    _require_room(experiment, capacity_tokens)
     whole = replace(
         experiment,
         engine=replace(engine, kv_blocks=blocks),
@@ -40,14 +36,6 @@ def complete(experiment: Experiment, *, measured_kv_blocks: int | None = None, m
     if fault := fault_of(whole):
         refuse(experiment.name, *fault)
     return whole
-
-
-def _require_room(experiment: Experiment, capacity_tokens: float) -> None:
-    needed = experiment.workload.prompt_tokens + experiment.workload.output_tokens
-    if capacity_tokens < needed:
-        where = f"{experiment.model.name} on {experiment.tp} x {experiment.gpu.name}"
-        want = f"room for a request of {needed:g} tokens: check model, GPU, TP and precision, or state the KV blocks"
-        refuse(experiment.name, "KV cache", f"{capacity_tokens:g} tokens for {where}", want)
 
 
 def is_overloaded(stage: Stage) -> bool:

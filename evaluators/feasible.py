@@ -36,7 +36,15 @@ def _deployment_fault(experiment: Experiment) -> Fault | None:
     model, engine, load = experiment.model, experiment.engine, experiment.workload
     if model.heads % experiment.tp:
         return Fault("tp", str(experiment.tp), f"a divisor of the {model.heads} attention heads of {model.name}")
+    if engine.max_num_batched_tokens < engine.max_num_seqs:
+        want = f"at least max_num_seqs = {engine.max_num_seqs}"
+        return Fault("max_num_batched_tokens", str(engine.max_num_batched_tokens), want)
     needed = math.ceil(load.prompt_tokens) + load.output_tokens
+    capacity_tokens = engine.kv_blocks * engine.block_size
+    if capacity_tokens < needed:
+        where = f"{model.name} on {experiment.tp} x {experiment.gpu.name}"
+        want = f"room for a request of {needed} tokens: check model, GPU, TP and precision, or state the KV blocks"
+        return Fault("KV cache", f"{capacity_tokens} tokens for {where}", want)
     if engine.max_model_len < needed:
         return Fault("max_model_len", str(engine.max_model_len), f"at least {needed}, a prompt and its output")
     return None

@@ -6,6 +6,7 @@ prompts share or how far they spread: these come from the named workload, or fro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -68,10 +69,12 @@ def _experiment(name: str, rows: Sequence[Fields], catalogue: Catalogue | None) 
 
 
 def _engine(row: Fields) -> Engine:
+    # what was served was not too long; twice the mean leaves room for the longer prompts
+    longest = 2 * math.ceil(row.number("prompt_tokens", 1, MAX_TOKENS)) + row.integer("output_tokens", 2, MAX_TOKENS)
     return Engine(
         max_num_seqs=row.integer("max_num_seqs", 1, 1_000_000, Engine().max_num_seqs),
         max_num_batched_tokens=row.integer("max_num_batched_tokens", 1, MAX_TOKENS),
-        max_model_len=row.integer("max_model_len", 1, MAX_TOKENS, Engine().max_model_len),
+        max_model_len=row.integer("max_model_len", 1, MAX_TOKENS, max(Engine().max_model_len, longest)),
         block_size=row.integer("block_size", 1, 4096, Engine().block_size),
         prefix_caching=row.flag("enable_prefix_caching", True),
     )

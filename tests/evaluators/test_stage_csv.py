@@ -147,6 +147,13 @@ def test_optional_columns_state_the_cache_and_how_often_prompts_repeat(file):
     refused(file, table(row + ",True,0.9,5,6", header=header), "groups", "from 1 to 5")
 
 
+def test_requests_that_were_served_were_not_too_long_unless_the_table_says_so(file):
+    long = with_value("prompt_tokens", "6000")
+    (experiment,) = read(file, table(long))
+    assert experiment.engine.max_model_len >= 6000 + 248
+    refused(file, table(long + ",4096", header=HEADER + ",max_model_len"), "max_model_len", "4096")
+
+
 @pytest.mark.parametrize("column", HEADER.split(","))
 def test_a_missing_column_is_refused_by_name(file, column):
     at = HEADER.split(",").index(column)
