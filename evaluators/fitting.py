@@ -38,6 +38,8 @@ PEAK_WEIGHT = 0.2
 STARTS = 3
 SMALLEST_START = 1e-6
 """Where a constant of zero starts: at its bound it would have no direction to move in."""
+LARGEST_CONSTANT = 1e100
+"""How far from zero a constant is tried at most: least squares has to square it."""
 CMA_EVALUATIONS = 400
 CMA_SIGMA = 0.3
 START_SPREAD = 1.0
@@ -104,12 +106,13 @@ class _Problem:
 
         A time that turned negative would predict well and mean nothing.
         """
-        start = np.where(start == 0.0, SMALLEST_START, start)
+        start = _within_reach(start)
         bounds = np.where(start < 0.0, -np.inf, 0.0), np.where(start < 0.0, 0.0, np.inf)
-        solution = least_squares(
-            self.residuals, start, bounds=bounds, x_scale="jac", loss=loss, f_scale=ROBUST_SCALE,
-            max_nfev=MOST_EVALUATIONS // (len(start) + 1),
-        )  # fmt: skip
+        with np.errstate(all="ignore"):
+            solution = least_squares(
+                self.residuals, start, bounds=bounds, x_scale="jac", loss=loss, f_scale=ROBUST_SCALE,
+                max_nfev=MOST_EVALUATIONS // (len(start) + 1),
+            )  # fmt: skip
         return np.asarray(solution.x, dtype=np.float64)
 
     def evolved(self, start: F64, seed: int) -> F64:
@@ -118,10 +121,20 @@ class _Problem:
             warnings.simplefilter("ignore")  # it misses matplotlib, which nothing here plots with
             import cma
 
-        start = np.where(start == 0.0, SMALLEST_START, start)
+        start = _within_reach(start)
         options = {"maxfevals": CMA_EVALUATIONS, "seed": seed, "verbose": -9}
-        found, _ = cma.fmin2(lambda x: self.cost(start * np.exp(x)), np.zeros(len(start)), CMA_SIGMA, options)
-        return np.asarray(start * np.exp(np.asarray(found)), dtype=np.float64)
+
+        def moved(logs: F64) -> F64:
+            return np.clip(start * np.exp(logs), -LARGEST_CONSTANT, LARGEST_CONSTANT)
+
+        with np.errstate(over="ignore"):  # where no constant matters, they wander off
+            found, _ = cma.fmin2(lambda logs: self.cost(moved(logs)), np.zeros(len(start)), CMA_SIGMA, options)
+            return moved(np.asarray(found, dtype=np.float64))
+
+
+def _within_reach(start: F64) -> F64:
+    """Return a start from which an optimiser can move: neither at a bound nor beyond what it can square."""
+    return np.clip(np.where(start == 0.0, SMALLEST_START, start), -LARGEST_CONSTANT, LARGEST_CONSTANT)
 
 
 def has_fitted_threshold(program: Program) -> bool:
@@ -148,7 +161,8 @@ def fit(compiled: Compiled, field: MeanField, start: F64, rng: np.random.Generat
     solutions = [start]
     for number in range(STARTS if len(start) else 0):
         factors = np.exp(rng.normal(0.0, START_SPREAD, size=len(start))) if number else np.ones(len(start))
-        solutions.append(problem.solved(problem.solved(start * factors, "linear"), "soft_l1"))
+        perturbed = np.clip(start, -LARGEST_CONSTANT, LARGEST_CONSTANT) * factors
+        solutions.append(problem.solved(problem.solved(perturbed, "linear"), "soft_l1"))
     best = min(solutions, key=problem.cost)
     if len(start) > 1 and has_fitted_threshold(compiled.program):
         best = min(best, problem.evolved(best, int(rng.integers(1, 2**31))), key=problem.cost)

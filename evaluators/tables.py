@@ -31,7 +31,7 @@ def read_table(path: Path, required: frozenset[str], optional: frozenset[str]) -
         refuse(path, "header", "an empty file", f"a header with {', '.join(sorted(required))}")
     header = [name.strip() for name in rows[0]]
     if len(header) == 1 and (separator := next((mark for mark in ";\t|" if mark in header[0]), None)):
-        refuse(path, "header", f"columns separated by {ascii(separator)}", "commas between columns, points in decimals")
+        refuse(path, "header", f"columns separated by {separator!a}", "commas between columns, points in decimals")
     _check_header(path, header, required, optional)
     filled = [(n, row) for n, row in enumerate(rows[1:], start=above + 2) if row]
     if not 1 <= len(filled) <= MAX_ROWS:

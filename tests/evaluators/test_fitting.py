@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -206,3 +208,17 @@ def test_a_threshold_that_least_squares_cannot_see_is_still_moved(builtin_benchm
     assert has_fitted_threshold(compiled(fitted).program)
     assert not has_fitted_threshold(compiled(fixed).program)
     assert errors[fitted] < 0.9 * errors[fixed]
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, 5e-324, -0.0])
+def test_constants_at_the_ends_of_float64_are_fitted_or_rejected_without_a_warning(
+    builtin_benchmark: Benchmark, value: float
+) -> None:
+    text = step_program("per_gemm * b['gemm_time'] if b['kv_max'] < edge else launch", {
+        "per_gemm": value, "edge": value, "launch": value,
+    })  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fit(compiled(text), builtin_benchmark.field, np.full(3, value), stream(FIT_SEED))
+    assert np.isfinite(found.constants).all()
+    assert math.isfinite(found.error)
