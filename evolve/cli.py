@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -16,6 +17,9 @@ from evolve.stopping import StopRequested, stoppable
 if TYPE_CHECKING:
     from evolve.session import Finish
     from evolve.settings import Settings
+
+OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT})
+"""What writing to standard output fails with; files of our own answer for themselves."""
 
 app = typer.Typer(
     name="evolve",
@@ -222,7 +226,7 @@ def _finish(finish: Finish, as_json: bool) -> None:
 
 
 def _print_json(document: object) -> None:
-    print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(document, indent=2, allow_nan=False))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -238,9 +242,20 @@ def main(arguments: list[str] | None = None) -> int:
         print("stopped", file=sys.stderr)
         return stop.exit_code
     except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as problem:
+        if problem.filename is not None or problem.errno not in OUTPUT_ERRORS:
+            raise
+        _drop_output()
+        print(f"error: the output cannot be written: {problem.strerror}", file=sys.stderr)
+        return 1
     return code
+
+
+def _drop_output() -> None:
+    """Send what is left in the buffer of standard output nowhere: it cannot be written, and must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str] | None) -> int:

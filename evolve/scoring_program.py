@@ -100,7 +100,7 @@ def verdict_json(verdict: Verdict, dataset: str) -> str:
         "bias": verdict.score["bias"],
         "per_experiment": stage_errors(verdict.score["rows"]),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return json.dumps(document, indent=2, allow_nan=False)
 
 
 def print_verdict(verdict: Verdict) -> None:

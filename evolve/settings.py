@@ -215,7 +215,7 @@ def _want(section: str, key: str) -> str:
     if field.annotation is str:
         return "text"
     noun = "a whole number" if field.annotation is int else "a number"
-    return f"{noun} from {bounds['Ge']:.20g} to {bounds['Le']:.20g}"
+    return f"{noun} from {bounds['Ge']} to {bounds['Le']}"
 
 
 def _shown(value: object) -> str:

@@ -39,7 +39,8 @@ class Pool:
             self.close()
             self._executor, self._submitted = self._start(), 0
         self._submitted += len(programs)
-        return [self._executor.submit(_evaluate, program) for program in programs]
+        with _deaf_to_interrupts():
+            return [self._executor.submit(_evaluate, program) for program in programs]
 
     def close(self) -> None:
         """Stop the processes; what is running is finished first, what is waiting is dropped."""
@@ -50,9 +51,22 @@ class Pool:
         return ProcessPoolExecutor(self._count, mp_context=context, initializer=_prepare, initargs=self._arguments)
 
 
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Start processes that Ctrl-C does not reach, though it goes to the whole group; ours waits until the end."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _prepare(experiments: Sequence[Experiment], seed: int) -> None:
     global _benchmark, _seed
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the main process decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where no signal can be blocked
     threading.Thread(target=_follow_parent, daemon=True).start()
     _benchmark, _seed = prepare(experiments), seed
 
