@@ -7,8 +7,8 @@ help: ## list the targets
 run: ## evolve with a budget of 1000 on the built-in benchmark
 	uv run python -m evolve run --budget 1000
 
-test: ## run the tests
-	uv run pytest
+test: ## run the tests on two cores, as CI does
+	uv run pytest -n 2 --dist loadfile
 
 lint: ## check style, format and types; what CI checks
 	uv run ruff check .

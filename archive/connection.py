@@ -80,9 +80,9 @@ def require_file(path: Path) -> None:
 
     Raises: LedgerMissing, LedgerCorrupt, LedgerFailed.
     """
-    if not path.is_file():
-        raise LedgerMissing(path, "there is no run here", "Check the name, or start a run")
     try:
+        if not path.is_file():
+            raise LedgerMissing(path, "there is no run here", "Check the name, or start a run")
         with path.open("rb") as file:
             page_bytes = int.from_bytes(file.read(18)[16:], "big")
     except OSError as error:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from small_worlds import DENSE, GPU, MIXTURE
 
 from evaluators.experiment import Engine, Experiment, Model, Stage, Workload
 from evaluators.features import (
@@ -33,6 +32,7 @@ from evaluators.features import (
 )
 from evaluators.physics import physics_of
 from evaluators.reference_features import Work, expected_experts, features_of_batch
+from tests.evaluators.small_worlds import DENSE, GPU, MIXTURE
 
 F64 = NDArray[np.float64]
 LOAD = Workload("none", 10, 10.0, 0.0, 0, (Stage(1.0, 1.0),))

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
-from small_worlds import DENSE, GPU
 
 from evaluators.experiment import Engine, Experiment, Stage, Workload
 from evaluators.load import arrivals_us, load_of, prompt_lengths
 from evaluators.random import stream
+from tests.evaluators.small_worlds import DENSE, GPU
 
 REPEATABLE = settings(derandomize=True, max_examples=60, deadline=None, database=None)
 WORKLOAD = Workload("test", 100, 590.0, 9.0, 100, (Stage(5.0, 60.0), Stage(10.0, 60.0)))

@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from small_worlds import DENSE, GPU, TRACED_STEPS, World, by_kernel, by_reference, recorded, worlds
 
 from evaluators.batch import (
     ADMISSIONS,
@@ -24,6 +23,7 @@ from evaluators.experiment import Engine, Experiment, Stage, Workload
 from evaluators.features import FEATURE_NAMES
 from evaluators.reference import ReferenceStage, Status
 from evaluators.simulation import DEFAULT_QUEUEING_US, StageRun
+from tests.evaluators.small_worlds import DENSE, GPU, TRACED_STEPS, World, by_kernel, by_reference, recorded, worlds
 
 STATUS = {FINISHED: Status.FINISHED, TIMED_OUT: Status.TIMED_OUT, TOO_LARGE: Status.TOO_LARGE}
 EXAMPLES = 250

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numba import njit
 from numpy.typing import NDArray
-from small_worlds import DENSE, GPU
 
 from evaluators.compiled import as_argument
 from evaluators.experiment import Engine, Experiment, Stage, Workload
@@ -22,6 +21,7 @@ from evaluators.simulation import (
     simulate,
 )
 from evaluators.simulator import SIGNATURE, stage_kernel
+from tests.evaluators.small_worlds import DENSE, GPU
 
 F64 = NDArray[np.float64]
 WORKLOAD = Workload("test", 50, 60.0, 4.0, 20, (Stage(10.0, 30.0), Stage(10.0, 30.0)))

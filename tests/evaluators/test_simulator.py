@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from numba import njit
 from numpy.typing import NDArray
-from small_worlds import DENSE, GPU, TRACED_STEPS, World, by_kernel, worlds
 
 from evaluators.batch import ADMISSIONS, BUSY_US, FINISHED, PREEMPTIONS, PREFILL_TOKENS, STEPS, TIMED_OUT, TOO_LARGE
 from evaluators.experiment import Engine, Experiment, Stage, Workload
 from evaluators.scheduler import TRACE_COLUMNS
 from evaluators.simulation import COMPLETION_US, DEFAULT_QUEUEING_US, StageRun, Timing, scene_of, simulate, stage_runs
 from evaluators.simulator import SIGNATURE, whole_us
+from tests.evaluators.small_worlds import DENSE, GPU, TRACED_STEPS, World, by_kernel, worlds
 
 F64 = NDArray[np.float64]
 REPEATABLE = settings(derandomize=True, max_examples=200, deadline=None, database=None)

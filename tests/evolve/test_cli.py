@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_runs import REPOSITORY, accepted, command, duplicate, rejected, tiny_dataset
 
 from evaluators.features import FEATURES, REQUEST_FEATURES
 from evolve.cli import main
 from evolve.doctor import Finding, examine, print_findings
 from evolve.run_folder import RunFolder, create_run, writing
 from evolve.settings import RunSettings, Settings
+from tests.evolve.tiny_runs import REPOSITORY, accepted, command, duplicate, rejected, tiny_dataset
 
 HEAVY = {"numba", "scipy", "pandas", "openevolve", "litellm", "numpy", "deap"}
 

@@ -6,7 +6,6 @@ import io
 from dataclasses import replace
 
 import pytest
-from tiny_runs import accepted, duplicate, rejected
 
 from evolve.progress import (
     LINE_INTERVAL_S,
@@ -21,6 +20,7 @@ from evolve.progress import (
     snapshot,
 )
 from evolve.tally import Tally
+from tests.evolve.tiny_runs import accepted, duplicate, rejected
 
 
 class Terminal(io.StringIO):

@@ -7,7 +7,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from tiny_runs import accepted, tiny_dataset
 
 from archive import Ledger
 from evolve.dataset import digest_of, open_dataset, require_same, require_scored
@@ -24,6 +23,7 @@ from evolve.run_folder import (
     writing,
 )
 from evolve.settings import Settings
+from tests.evolve.tiny_runs import accepted, tiny_dataset
 
 
 def run_named(runs: Path, name: str, age_s: int = 0) -> RunFolder:

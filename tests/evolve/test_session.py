@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tiny_runs import REPOSITORY, accepted, begin, command, summary_without_times, tiny_dataset
 
 from archive import Event, LedgerError, LedgerReader, Round
 from evolve.errors import CommandError
@@ -20,6 +19,7 @@ from evolve.progress import PlainView
 from evolve.run_folder import RunFolder, create_run, writing
 from evolve.session import plan_of, restore, resume, session_seconds, start, tally_of
 from evolve.settings import RunSettings, SearchSettings, Settings
+from tests.evolve.tiny_runs import REPOSITORY, accepted, begin, command, summary_without_times, tiny_dataset
 
 SMALL = ("--round-size", "4", "--islands", "2")
 

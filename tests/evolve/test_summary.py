@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_runs import LINEAR, accepted, duplicate, rejected
 
 from archive import Record
 from evaluators.features import VOCABULARY
 from evolve.settings import RunSettings, Settings
 from evolve.summary import program_text, summarise, summary_json
 from evolve.tally import Tally, recorded_program
+from tests.evolve.tiny_runs import LINEAR, accepted, duplicate, rejected
 from translate.ir import Program
 from translate.parse import parse
 

@@ -10,7 +10,7 @@ DRIVER = types.float64(types.FunctionType(SIGNATURE), types.float64[::1], types.
 
 @numba.njit(DRIVER, cache=True)
 def total(predict, features, constants, steps):
-    """Sum of ``predict`` over steps 0, 1, ..., the step number being the first feature."""
+    """Return the sum of ``predict`` over steps 0, 1, ...; the step number is the first feature."""
     result = 0.0
     for i in range(steps):
         features[0] = i

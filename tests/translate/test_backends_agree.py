@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from program_samples import FEATURES, OVERLAP, VOCABULARY, accepted, columns, same_bits
 
+from tests.translate.program_samples import FEATURES, OVERLAP, VOCABULARY, accepted, columns, same_bits
 from translate import to_plain
 from translate.ir import Program
 from translate.operators import BINARY, UNARY, Rule

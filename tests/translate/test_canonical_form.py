@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from program_samples import FEATURES, NO_CAPS, OVERLAP, VOCABULARY, accepted, columns, same_bits, step
 
+from tests.translate.program_samples import FEATURES, NO_CAPS, OVERLAP, VOCABULARY, accepted, columns, same_bits, step
 from translate.canonical import canonical, digest, inline
 from translate.fingerprint import fingerprint, probe_constants
 from translate.ir import Assign, Binary, Branch, Choice, Compare, Constant, Local, Logic, Not, Program, Return

@@ -1,6 +1,6 @@
 import pytest
-from program_samples import OVERLAP, accepted, step
 
+from tests.translate.program_samples import OVERLAP, accepted, step
 from translate.complexity import measure
 
 

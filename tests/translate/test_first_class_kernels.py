@@ -1,7 +1,7 @@
 import numpy as np
-from first_class_driver import total
-from program_samples import FEATURES, OVERLAP, accepted, step
 
+from tests.translate.first_class_driver import total
+from tests.translate.program_samples import FEATURES, OVERLAP, accepted, step
 from translate.to_numba import compile_numba, generate
 
 STEP = "predict_step_time"

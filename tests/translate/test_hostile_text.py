@@ -7,8 +7,8 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from program_samples import OVERLAP, VOCABULARY, refused, step
 
+from tests.translate.program_samples import OVERLAP, VOCABULARY, refused, step
 from translate.errors import Refusal
 from translate.ir import Program
 from translate.parse import Caps, parse

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from program_samples import SPECIALS, same_bits
 
+from tests.translate.program_samples import SPECIALS, same_bits
 from translate.ir import Binary, Choice, Compare, Feature, Function, Number, Program, Return, Unary
 from translate.operators import BINARY, COMPARE, INT64_MAX, LOGIC, OPERATORS, UNARY, whole_us
 from translate.to_numba import compile_numba

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from program_samples import NO_CAPS, OVERLAP, VOCABULARY, accepted, refused, step
 
+from tests.translate.program_samples import NO_CAPS, OVERLAP, VOCABULARY, accepted, refused, step
 from translate.errors import Refusal
 from translate.ir import (
     Binary,

@@ -1,8 +1,8 @@
 """Every code of the table, each with a text that earns it, its place, and a hint that helps."""
 
 import pytest
-from program_samples import FEATURES, OVERLAP, VOCABULARY, accepted, refused, step
 
+from tests.translate.program_samples import FEATURES, OVERLAP, VOCABULARY, accepted, refused, step
 from translate.complexity import measure
 from translate.errors import MEANINGS, Code
 from translate.ir import Program
