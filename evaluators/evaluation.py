@@ -14,7 +14,7 @@ from evaluators.experiment import Experiment
 from evaluators.features import FEATURE_NAMES
 from evaluators.fitting import fit, mean_field_prediction, refit
 from evaluators.generalisation import Generalisation, generalisation
-from evaluators.invariants import check, check_bias, probe
+from evaluators.invariants import Violation, check, check_bias, probe
 from evaluators.meanfield import METRICS, MeanField, mean_field
 from evaluators.random import stream
 from evaluators.scoring import Row, Score, Unscorable, score
@@ -104,6 +104,11 @@ def evaluate_as_is(program: Program, benchmark: Benchmark) -> Score | Failure:
     compiled = compile_program(program)
     result = score(compiled, np.array(program.constant_values), benchmark.scenes)
     return Failure("simulate", "EV003", result.reason) if isinstance(result, Unscorable) else result
+
+
+def broken_invariant(program: Program, result: Score) -> Violation | None:
+    """Return the invariant for which a search would reject a program that was scored with the constants it has."""
+    return check(compile_program(program), np.array(program.constant_values)) or check_bias(result.bias)
 
 
 def fit_and_score(program: Program, benchmark: Benchmark, seed: int) -> Evaluation | Failure:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from evaluators.assembly import MAX_FAILED_SHARE
 from evaluators.compiled import F64, Compiled, timing_of
 from evaluators.experiment import Latency, Observed
 from evaluators.fitting import WEIGHTS
@@ -105,9 +106,15 @@ def _latency(values_us: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Latency:
 
 
 def row_of(experiment: str, stage: int, outcome: StageOutcome, observed: Observed) -> Row | Unscorable:
-    """Put one simulated stage beside its observation."""
-    if len(outcome.e2e_us) == 0:
-        return Unscorable(f"{experiment} stage {stage}: none of {outcome.requests} requests finished in time")
+    """Put one simulated stage beside its observation.
+
+    Latencies are of the requests that succeed, so a program that loses more than a served load may lose has none: the
+    quick ones would be left to speak for it.
+    """
+    succeeded, requests = len(outcome.e2e_us), outcome.requests
+    if succeeded == 0 or requests - succeeded > MAX_FAILED_SHARE * requests:
+        many = f"{succeeded} of {requests}" if succeeded else f"none of {requests}"
+        return Unscorable(f"{experiment} stage {stage}: {many} requests finished in time")
     return Row(
         experiment, stage, outcome.requests, len(outcome.e2e_us),
         _latency(outcome.e2e_us), _latency(outcome.ttft_us), outcome.tpot_us, observed,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evaluators.experiment import Experiment
 from evaluators.features import VOCABULARY
@@ -20,6 +20,9 @@ from translate.ir import Program
 from translate.parse import parse
 from translate.source import to_source
 
+if TYPE_CHECKING:
+    from evaluators.invariants import Violation
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -28,6 +31,8 @@ class Verdict:
     program: Program
     score: dict[str, Any]
     fitted: bool
+    violation: Violation | None = None
+    """The invariant that it breaks: it has a score, and a search would reject it all the same."""
 
 
 def read_program(path: Path, caps: Caps) -> Program:
@@ -62,7 +67,7 @@ def evaluate_program(program: Program, experiments: Sequence[Experiment], *, fit
 
     Raises: CommandError: it fails somewhere in the cascade, or the experiments cannot be simulated.
     """
-    from evaluators.evaluation import Failure, evaluate_as_is, fit_and_score, prepare
+    from evaluators.evaluation import Failure, broken_invariant, evaluate_as_is, fit_and_score, prepare
     from evaluators.scoring import score_json
 
     try:
@@ -77,7 +82,7 @@ def evaluate_program(program: Program, experiments: Sequence[Experiment], *, fit
     score = evaluate_as_is(program, benchmark)
     if isinstance(score, Failure):
         raise CommandError(f"the program failed at {score.stage} ({score.code}): {score.reason}")
-    return Verdict(program, score_json(score), fitted=False)
+    return Verdict(program, score_json(score), fitted=False, violation=broken_invariant(program, score))
 
 
 def verdict_json(verdict: Verdict, dataset: str) -> str:
@@ -98,6 +103,7 @@ def verdict_json(verdict: Verdict, dataset: str) -> str:
         "worst": max(stage_errors(verdict.score["rows"]), key=lambda row: abs(row["e2e"])),
         "worst3": verdict.score["worst3"],
         "bias": verdict.score["bias"],
+        "violation": None if verdict.violation is None else asdict(verdict.violation),
         "per_experiment": stage_errors(verdict.score["rows"]),
     }
     return json.dumps(document, indent=2, allow_nan=False)
@@ -112,6 +118,8 @@ def print_verdict(verdict: Verdict) -> None:
         f"{counts.operations} operations, {counts.conditionals} conditionals, {counts.constants} constants"
         f"{' (fitted)' if verdict.fitted else ''}, {len(counts.features)} features\n"
     )
+    if verdict.violation is not None:
+        print(f"A run would reject this program ({verdict.violation.code}): {verdict.violation.reason}.\n")
     print_errors(verdict.score)
     print_stages(verdict.score["rows"])
 

@@ -94,9 +94,9 @@ def test_an_experiment_is_judged_by_its_request_weighted_mean_over_stages(by_han
 
 def test_a_simulated_row_holds_mean_and_quantiles_of_the_requests_that_succeeded() -> None:
     observed = ROWS[0].observed
-    made = row_of("x", 3, outcome(list(range(0, 1010, 10)), list(range(101)), requests=120), observed)
+    made = row_of("x", 3, outcome(list(range(0, 1010, 10)), list(range(101)), requests=102), observed)
     assert isinstance(made, Row)
-    assert (made.requests, made.succeeded, made.stage, made.tpot_us) == (120, 101, 3, 7.0)
+    assert (made.requests, made.succeeded, made.stage, made.tpot_us) == (102, 101, 3, 7.0)
     assert made.e2e == Latency(500.0, 100.0, 500.0, 900.0, 990.0)
     assert made.ttft == Latency(50.0, 10.0, 50.0, 90.0, 99.0)
 
@@ -104,6 +104,13 @@ def test_a_simulated_row_holds_mean_and_quantiles_of_the_requests_that_succeeded
 def test_a_stage_without_a_single_success_has_no_score() -> None:
     made = row_of("x", 0, outcome([], [], requests=120), ROWS[0].observed)
     assert made == Unscorable("x stage 0: none of 120 requests finished in time")
+
+
+def test_a_stage_that_loses_more_than_a_served_load_may_lose_has_no_score() -> None:
+    """Else a program that times out what is slow would be judged by what is quick."""
+    made = row_of("x", 1, outcome([900] * 98, [100] * 98, requests=100), ROWS[0].observed)
+    assert made == Unscorable("x stage 1: 98 of 100 requests finished in time")
+    assert isinstance(row_of("x", 1, outcome([900] * 99, [100] * 99, requests=100), ROWS[0].observed), Row)
 
 
 def test_requests_that_all_time_out_leave_no_score(experiment: Experiment) -> None:
