@@ -68,7 +68,7 @@ def print_run(folder: RunFolder) -> None:
         print("no program accepted yet")
         return
     print_frontier(tally)
-    print(f"\nchampion {champion.elite.id}, the simplest program within 5 % of the best error:\n")
+    print(f"\nchampion {champion.elite.id}, the simplest program within 5 % of the best loss:\n")
     print_program(champion, settings)
 
 

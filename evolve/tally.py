@@ -15,7 +15,7 @@ from translate.ir import Program
 from translate.parse import parse
 
 WITHIN = 1.05
-"""The champion is the simplest program with an error of at most so many times the best one."""
+"""The champion is the simplest program with a loss of at most so many times the best one."""
 ANY_SIZE = Caps(operations=10_000, conditionals=1_000, constants=1_000)
 
 
@@ -53,7 +53,7 @@ class Tally:
     front: tuple[Scored, ...] = ()
     """Nobody beats them in error, worst case and operations together; by operations."""
     contenders: tuple[Scored, ...] = ()
-    """Within reach of the best error, by number."""
+    """Within reach of the best loss, by number."""
 
     def add(self, records: Iterable[Record]) -> None:
         """Fold the records of a round."""
@@ -73,7 +73,7 @@ class Tally:
             self._settle(fresh)
 
     def champion(self) -> Scored | None:
-        """Return the simplest program within 5 % of the best error: fewest operations, constants, features, error."""
+        """Return the simplest program within 5 % of the best loss: fewest operations, constants, features, loss."""
         return min(self.contenders, key=_simplicity, default=None)
 
     def best_error(self) -> float | None:
