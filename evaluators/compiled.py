@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from evaluators.features import FEATURE_NAMES, REQUEST_NAMES
 from evaluators.jit import kernel
-from evaluators.simulation import Timing
+from evaluators.simulation import DEFAULT_OUTPUT_TOKEN_US, Timing
 from evaluators.simulator import SIGNATURE
 from evaluators.simulator import Program as StepKernel
 from translate.ir import Program
@@ -23,7 +23,6 @@ from translate.to_numpy import compile_numpy
 
 F64 = NDArray[np.float64]
 Columns = Callable[[F64, F64], F64]
-DEFAULT_OUTPUT_TOKEN_US = 2.0
 
 
 def as_argument(function: Any) -> StepKernel:

@@ -35,6 +35,10 @@ I64 = NDArray[np.int64]
 COMPLETION_US = 2000
 """Client-side cost at the end of a request, beyond its last token."""
 DEFAULT_SEED = 20260217
+DEFAULT_QUEUEING_US = 7900.0
+"""Arrival-to-queue delay of a program that has no ``predict_queueing_time``: the median over the built-in benchmark."""
+DEFAULT_OUTPUT_TOKEN_US = 2.0
+"""Front-end time per token of a program that has no ``predict_output_token_time``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +75,9 @@ class Timing:
     constants: F64
     queueing: Callable[[F64], F64] | None = None
     """``predict_queueing_time`` from request features (len(REQUEST_NAMES), n) to (n,); None for its default."""
-    output_token_us: float = 2.0
+    output_token_us: float = DEFAULT_OUTPUT_TOKEN_US
     scheduling_us: float = 0.0
     preemption_us: float = 0.0
-
-
-DEFAULT_QUEUEING_US = 7900.0
-"""Arrival-to-queue delay of a program that has no ``predict_queueing_time``: the median over the built-in benchmark."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evolve.alphabet import STEP
 from evolve.layout import laid_out
 from evolve.naming import constant_names, describe
-from evolve.subtrees import Node, leaves, parts, substituted
+from evolve.subtrees import Node, parts, substituted
 from evolve.tidying import tidied
 from translate.canonical import inline
 from translate.ir import Constant, Expr, Function, Program
@@ -62,8 +62,3 @@ def program_of(draft: Draft) -> Program:
     )
     constants = tuple((new, values[old]) for old, new in names.items())
     return Program(describe(bodies[order.index(STEP)]), constants, functions)
-
-
-def constants_in(draft: Draft) -> set[str]:
-    """Return the names of the constants that the draft's functions read."""
-    return {leaf.name for body in draft.bodies.values() for leaf in leaves(body) if isinstance(leaf, Constant)}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from evaluators.benchmark import builtin
-from evaluators.compiled import DEFAULT_OUTPUT_TOKEN_US, compile_program, evaluate_steps, timing_of
+from evaluators.compiled import compile_program, evaluate_steps, timing_of
 from evaluators.features import FEATURE_NAMES, REQUEST_NAMES
 from evaluators.invariants import probe
 from evaluators.scoring import score
-from evaluators.simulation import DEFAULT_QUEUEING_US, queueing_us, scene_of
+from evaluators.simulation import DEFAULT_OUTPUT_TOKEN_US, DEFAULT_QUEUEING_US, queueing_us, scene_of
 from evaluators.simulator import stage_kernel
 from tests.programs import compiled, program, shortened, step_program
 from translate.ir import Program
