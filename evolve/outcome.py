@@ -6,6 +6,7 @@ from typing import Any
 
 from evolve.progress import duration
 from evolve.session import Finish
+from evolve.tables import percent
 
 HEADLINES = {
     "finished": "Done",
@@ -32,14 +33,14 @@ def outcome_text(finish: Finish) -> str:
 
 def folds_text(folds: dict[str, float | None]) -> str:
     """Return the leave-one-out errors in words."""
-    parts = [f"one {group} {100.0 * value:.1f} %" for group, value in folds.items() if value is not None]
+    parts = [f"one {group} {percent(value, 1)} %" for group, value in folds.items() if value is not None]
     return ", ".join(parts) or "not known, the dataset has one model and one workload"
 
 
 def champion_lines(champion: dict[str, Any], *, with_source: bool) -> list[str]:
     """Return the champion's size, errors and text."""
     worst = champion["worst"]
-    errors = ", ".join(f"{metric.upper()} {100.0 * value:.2f} %" for metric, value in champion["error"].items())
+    errors = ", ".join(f"{metric.upper()} {percent(value)} %" for metric, value in champion["error"].items())
     lines = [
         f"Champion {champion['id']}: {champion['operations']} operations, {champion['constants']} constants, "
         f"{champion['features']} features.",

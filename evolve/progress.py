@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from evolve.tables import percent
 from evolve.tally import Scored, Tally
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def _frontier_table(snapshot: Snapshot, rows: int) -> Table:
     shown = snapshot.frontier[-rows:]
     for entry in shown:
         operations = str(entry.elite.descriptor.operations)
-        table.add_row(operations, f"{100.0 * entry.errors.e2e:.2f}", f"{100.0 * entry.error:.2f}")
+        table.add_row(operations, percent(entry.errors.e2e), percent(entry.error))
     return table
 
 
@@ -230,10 +231,10 @@ def _best(snapshot: Snapshot) -> tuple[str, ...]:
         return ("no program accepted yet",)
     champion = snapshot.champion
     errors = ", ".join(
-        f"{name.upper()} {100.0 * getattr(champion.errors, name):.2f} %" for name in ("e2e", "ttft", "tpot")
+        f"{name.upper()} {percent(getattr(champion.errors, name))} %" for name in ("e2e", "ttft", "tpot")
     )
     operations = champion.elite.descriptor.operations
-    return f"best loss {100.0 * snapshot.best_error:.2f} %", f"champion: {operations} operations, {errors}"
+    return f"best loss {percent(snapshot.best_error)} %", f"champion: {operations} operations, {errors}"
 
 
 def _rejected(snapshot: Snapshot) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evolve.settings import Settings
+from evolve.tables import percent
 from evolve.tally import Scored, Tally, complexity_of, recorded_program
 from translate.source import to_source
 
@@ -80,7 +81,7 @@ def program_text(entry: Scored, settings: Settings) -> str:
     """
     program = recorded_program(entry.elite.source)
     rows = json.loads(entry.score_json)["rows"]
-    e2e, ttft, tpot = (f"{100.0 * getattr(entry.errors, metric):.2f} %" for metric in METRICS)
+    e2e, ttft, tpot = (f"{percent(getattr(entry.errors, metric))} %" for metric in METRICS)
     count = len({row["name"] for row in rows})
     lines = [
         f"Errors: E2E {e2e}, TTFT {ttft}, TPOT {tpot}: mean absolute, over {len(rows)} stages of {count} experiments.",
