@@ -87,9 +87,13 @@ class Tally:
         everyone = (*self.contenders, *fresh)
         limit = min(entry.error for entry in everyone) * WITHIN
         self.contenders = tuple(entry for entry in everyone if entry.error <= limit)
-        by_number = {entry.elite.number: entry for entry in (*self.front, *fresh)}
-        elites = frontier(entry.elite for entry in by_number.values())
-        self.front = tuple(by_number[elite.number] for elite in elites)
+        best: dict[str, Scored] = {}
+        for entry in (*self.front, *fresh):  # of several fits of one program the best
+            held = best.get(entry.elite.id)
+            if held is None or entry.error < held.error:
+                best[entry.elite.id] = entry
+        elites = frontier(entry.elite for entry in best.values())
+        self.front = tuple(best[elite.id] for elite in elites)
 
 
 def scored(record: Accepted) -> Scored:
