@@ -21,7 +21,7 @@ GIB = float(1 << 30)
 OLDEST_PYTHON = (3, 11)
 ENOUGH_MEMORY_GIB = 1.5
 """What a run of 1000 evaluations on two workers takes."""
-NEEDED = ("cma", "deap", "numba", "numpy", "openevolve", "pydantic", "pyyaml", "rich", "scipy", "typer")
+NEEDED = ("cma", "deap", "numba", "numpy", "openevolve", "pandas", "pydantic", "pyyaml", "rich", "scipy", "typer")
 FOR_LLMS = ("litellm",)
 TINY = 'CONSTANTS = {"a": 1.0}\n\ndef predict_step_time(b):\n    return a * b["weight_load"]\n'
 
