@@ -9,7 +9,10 @@ if __name__ == "__main__":
     if sys.path and not os.path.exists(os.path.join(sys.path[0], "evolve", "__main__.py")):
         del sys.path[0]  # the working folder: a seeds.py or numpy.py that lies there is not ours
 
-from evolve.cli import main
+try:
+    from evolve.cli import main
+except ModuleNotFoundError as problem:
+    sys.exit(f"error: the package {problem.name} is missing. Run `uv sync`, or `pip install .`, and use that Python")
 from evolve.streams import usable_streams
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archive import Event, Ledger, LedgerReader, Round
+from archive import Event, JsonValue, Ledger, LedgerReader, Round
 from evaluators.experiment import Experiment
 from evolve.dataset import digest_of, open_dataset, require_same, require_scored
 from evolve.errors import CommandError
 from evolve.files import write_atomic
 from evolve.progress import View, snapshot
-from evolve.run_folder import RunFolder, create_run, writing
+from evolve.run_folder import RunFolder, create_run, reading, writing
 from evolve.settings import Settings
 from evolve.stopping import StopRequested, no_survivors
 from evolve.summary import Summary, program_text, summarise, summary_json
@@ -52,6 +52,8 @@ def start(settings: Settings, name: str | None, view: View) -> Finish:
 def resume(folder: RunFolder, workers: int | None, view: View) -> Finish:
     """Go on with a run where its ledger ends. Raises: CommandError: also where the dataset or the ledger changed."""
     settings = folder.settings()
+    with reading(folder) as earlier:
+        _require_same_search(folder, settings, earlier)
     experiments = _experiments(settings)
     if workers is not None:
         settings = settings.model_copy(update={"run": settings.run.model_copy(update={"workers": workers})})
@@ -64,7 +66,8 @@ def _search(folder: RunFolder, settings: Settings, experiments: tuple[Experiment
     with writing(folder) as ledger, _telling_how_to_resume(folder):
         try:
             earlier_s = wall_seconds(ledger)
-            ledger.append_event("resumed" if any(ledger.events()) else "started", {"workers": settings.run.workers})
+            body: dict[str, JsonValue] = {"workers": settings.run.workers, "search": settings.search_digest()}
+            ledger.append_event("resumed" if any(ledger.events()) else "started", body)
             status, exit_code = _rounds(settings, experiments, ledger, view), 0
         except StopRequested as stop:
             status, exit_code = "interrupted", stop.exit_code
@@ -176,6 +179,16 @@ def _experiments(settings: Settings) -> tuple[Experiment, ...]:
     require_same(source, experiments, settings.run.dataset_digest)
     require_scored(source, experiments)
     return experiments
+
+
+def _require_same_search(folder: RunFolder, settings: Settings, ledger: LedgerReader) -> None:
+    """Accept settings under which the run could have begun. Raises: CommandError: they were changed since."""
+    begun = next((str(event.body["search"]) for event in ledger.events() if "search" in event.body), None)
+    if begun is not None and begun != settings.search_digest():
+        raise CommandError(
+            f"{folder.settings_path}: got another seed, [search] or [caps] than the run began with; want them as they "
+            "were, or it would end as no run from the start does. Put them back, or start a new run"
+        )
 
 
 @contextmanager

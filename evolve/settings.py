@@ -5,6 +5,8 @@ Every key is declared once, here, with its range; unknown keys and wrong values 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -89,6 +91,11 @@ class Settings(Section):
             lines = [f"{key} = {_toml_value(value)}" for key, value in table.items()]
             blocks.append("\n".join([f"[{section}]", *lines]) + "\n")
         return "\n".join(blocks)
+
+    def search_digest(self) -> str:
+        """Return a digest of what must not change within a run; the budget may grow, and workers change nothing."""
+        decisive = [self.run.seed, self.search.model_dump(), self.caps.model_dump()]
+        return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:16]
 
     def resolved(self, dataset_digest: str) -> Settings:
         """Return the settings as a run folder keeps them: absolute paths, the workers counted, the dataset pinned."""

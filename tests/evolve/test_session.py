@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,6 +139,17 @@ def test_resuming_on_a_changed_dataset_is_refused(tmp_path: Path) -> None:
     folder = create_run(tmp_path / "runs", "d", settings)
     with pytest.raises(CommandError, match="it changed since this run began"):
         resume(folder, 1, PlainView(io.StringIO()))
+
+
+def test_resuming_under_another_seed_is_refused_and_a_larger_budget_is_not(straight: RunFolder, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "h")
+    shutil.copytree(straight.path, folder.path)
+    text = folder.settings_path.read_text()
+    folder.settings_path.write_text(text.replace("seed = 0", "seed = 9"))
+    with pytest.raises(CommandError, match="got another seed"):
+        resume(folder, 1, PlainView(io.StringIO()))
+    folder.settings_path.write_text(text.replace("budget = 16", "budget = 17"))
+    assert resume(folder, 1, PlainView(io.StringIO())).summary["evaluations"] == 17
 
 
 def test_a_new_run_on_an_unusable_dataset_leaves_no_folder(tmp_path: Path) -> None:

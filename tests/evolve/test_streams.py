@@ -50,3 +50,11 @@ def test_a_stray_module_in_the_working_folder_is_not_imported(tmp_path: Path, na
     done = command("features", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)
+
+
+def test_a_python_without_the_packages_is_one_message() -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "evolve"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the package typer is missing. Run `uv sync`")
