@@ -167,7 +167,7 @@ def _propose_round(plan: Plan, state: State, left: int) -> list[_Placed]:
                 break
         refit = proposal.operator in REFITS
         placed.append(_Placed(number, island, proposal, None if refit else repeats))
-        pending.update((key, pending.get(key, "")) for key in keys)
+        pending.update((key, pending.get(key, keys[0][:ID_LENGTH])) for key in keys)
     return placed
 
 
