@@ -28,6 +28,8 @@ from translate.ir import Compare, Constant, Program
 F64 = NDArray[np.float64]
 WEIGHTS = {"e2e": 1.0, "ttft": 0.2, "tpot": 1.0}
 """What a relative error of each metric counts in fit and score; first tokens hold the most that no program knows."""
+ROOT_WEIGHTS = np.sqrt(np.array([WEIGHTS[metric] for metric in METRICS]))[:, None]
+"""Factors on the residuals (len(METRICS), 1): least squares squares them."""
 ROBUST_SCALE = 0.01
 """Relative error above which a residual counts linearly instead of quadratically."""
 LARGEST = 1e3
@@ -92,9 +94,8 @@ class _Problem:
 
     def residuals(self, constants: F64) -> F64:
         """Return what least squares sees: weighted errors, and the lead over the hardware's peak."""
-        scale = np.sqrt(np.array([WEIGHTS[metric] for metric in METRICS]))[:, None]
         lead = PEAK_WEIGHT * faster_than_peak(self.compiled, constants)
-        return np.concatenate([np.ravel(scale * self.errors(constants)), lead])
+        return np.concatenate([np.ravel(ROOT_WEIGHTS * self.errors(constants)), lead])
 
     def cost(self, constants: F64) -> float:
         """Return what decides between two solutions."""

@@ -33,7 +33,6 @@ app = typer.Typer(
 
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that the run folders lie in.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-Data = Annotated[str, typer.Option("--data", help="Built-in name, folder of inference-perf runs, or stages.csv.")]
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="TOML file of settings; flags win over it.")]
 MaxOperations = Annotated[int | None, typer.Option(help="Operations that a program may have. [30]")]
 MaxConditionals = Annotated[int | None, typer.Option(help="Conditionals that a program may have. [3]")]

@@ -11,7 +11,7 @@ Source: Mouret and Clune, "Illuminating search spaces by mapping elites", 2015; 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -100,10 +100,10 @@ def absorb(state: State, number: int, records: Sequence[Record], plan: Plan) -> 
             case Accepted(elite=elite, outcome=outcome):
                 state.archive.insert(elite, elite.island)
                 state.bandit.learn(elite.operator, outcome is not Outcome.KEPT)
-                _remember(state, recorded_program(elite.source), elite.id)
+                _remember(state.seen, _keys(recorded_program(elite.source)), elite.id)
             case Rejected():
                 state.bandit.learn(record.operator, won=False)
-                _remember(state, recorded_program(record.source), "")
+                _remember(state.seen, _keys(recorded_program(record.source)), "")
             case Duplicate():
                 pass
     state.tally.add(records)
@@ -112,9 +112,20 @@ def absorb(state: State, number: int, records: Sequence[Record], plan: Plan) -> 
     state.idle_rounds = state.idle_rounds + 1 if all(isinstance(record, Duplicate) for record in records) else 0
 
 
-def _remember(state: State, program: Program, program_id: str) -> None:
-    state.seen.setdefault(digest(program), program_id)
-    state.seen.setdefault(behaviour(program), program_id)
+def _keys(program: Program) -> tuple[str, str]:
+    """Return what tells a structure from all others: its canonical form and what it does."""
+    return digest(program), behaviour(program)
+
+
+def _remember(seen: dict[str, str], keys: Sequence[str], program_id: str) -> None:
+    """Keep a program's keys; the first program with a key stays its owner."""
+    for key in keys:
+        seen.setdefault(key, program_id)
+
+
+def _repeated(seen: Mapping[str, str], keys: Sequence[str]) -> str | None:
+    """Return the id of the program that one with these keys repeats, None if it is new."""
+    return next((seen[key] for key in keys if key in seen), None)
 
 
 def evolve(plan: Plan, seeds: Sequence[Program], state: State, ledger: Ledger, pool: Pool) -> Iterator[RoundReport]:
@@ -144,10 +155,9 @@ def _seed_round(plan: Plan, seeds: Sequence[Program], size: int) -> list[_Placed
     placed: list[_Placed] = []
     met: dict[str, str] = {}
     for number, program in enumerate(seeds[:size]):
-        keys = (digest(program), behaviour(program))
-        repeats = next((met[key] for key in keys if key in met), None)
-        placed.append(_Placed(number, number % plan.islands, Proposal(program, "seed", ()), repeats))
-        met.update((key, met.get(key, keys[0][:ID_LENGTH])) for key in keys)
+        keys = _keys(program)
+        placed.append(_Placed(number, number % plan.islands, Proposal(program, "seed", ()), _repeated(met, keys)))
+        _remember(met, keys, keys[0][:ID_LENGTH])
     return placed
 
 
@@ -161,13 +171,13 @@ def _propose_round(plan: Plan, state: State, left: int) -> list[_Placed]:
         island = number % plan.islands
         for _ in range(TRIES):
             proposal = _propose(plan, state, island, rng)
-            keys = (digest(proposal.program), behaviour(proposal.program))
-            repeats = next((pending[key] for key in keys if key in pending), None)
+            keys = _keys(proposal.program)
+            repeats = _repeated(pending, keys)
             if repeats is None or proposal.operator in REFITS:
                 break
         refit = proposal.operator in REFITS
         placed.append(_Placed(number, island, proposal, None if refit else repeats))
-        pending.update((key, pending.get(key, keys[0][:ID_LENGTH])) for key in keys)
+        _remember(pending, keys, keys[0][:ID_LENGTH])
     return placed
 
 
